@@ -1,0 +1,1 @@
+"""emu: a cycle-approximate emulator of the Linux host packet path."""

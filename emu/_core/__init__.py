@@ -1,0 +1,1 @@
+"""The core: inlined leaves in one .pxd per stage, loops in the .pyx of the same name."""

@@ -1,0 +1,183 @@
+"""An skb goes up: RPS, protocol, socket (docs/steer.md, steps 1 to 4)."""
+from emu._core.direction cimport DIR_FORWARDED, DIR_OTHER, DIR_RECEIVED
+from emu._core.flow_hash cimport flow_hash
+from emu._core.gro cimport skb_t
+from emu._core.lookup cimport found_t, lookup_packet
+from emu._core.mix cimport flow_mix
+from emu._core.reply cimport flow_t, reply
+from emu._core.rps cimport rps_cpu
+from emu._core.state cimport (
+    COUNT_FLOW_HASH,
+    COUNT_LOOKUP,
+    COUNT_REUSEPORT,
+    COUNT_RPS,
+    COUNT_XPS,
+    DROP_CSUM,
+    DROP_FRAGMENT,
+    DROP_NONE,
+    DROP_NO_SOCKET,
+    DROP_NOT_DISSECTED,
+    DROP_OTHERHOST,
+    DROP_UNHANDLED_PROTO,
+    HASH_L4,
+    HASH_NONE,
+    HASH_SW,
+    HASH_SW_L4,
+    SECRET_FLOW_HASH,
+    SECRET_RSS_KEY,
+    TX_FORWARD,
+    nic_t,
+    skb_decision_t,
+    steer_t,
+)
+from emu._core.types cimport (
+    PF_FRAGMENT,
+    PF_HAS_PORTS,
+    PF_IP_CSUM_BAD,
+    PF_L4_CSUM_BAD,
+    i32,
+    i64,
+    packets_t,
+    u8,
+    u16,
+    u32,
+)
+from emu._core.xps cimport pick_tx
+
+
+cdef inline skb_decision_t *new_decision(steer_t *s, u32 row, i32 napi_cpu) noexcept nogil:
+    """The next place in delivery order, for the skb in this row."""
+    cdef skb_decision_t *d = &s.decided[s.delivered]
+    s.delivery[s.delivered] = row
+    s.delivered += 1
+    d.direction = s.direction[s.skbs[row].first]
+    d.drop = d.tx_of = d.stage = d.secrets = 0
+    d.pad[0] = d.pad[1] = d.pad[2] = 0
+    d.napi_cpu = d.cpu = napi_cpu
+    d.socket = d.app_cpu = d.backlog_cpu = d.tx_nic = d.tx_queue = d.completion_cpu = -1
+    d.scanned = d.walked = 0
+    return d
+
+
+cdef inline bint hash_depends_on_key(steer_t *s, i64 first) noexcept nogil:
+    """Whether a secret RSS key stands behind the packet's hardware hash."""
+    return s.nics[s.p.nic[first]].key_secret and s.rx_hash_type[first] != HASH_NONE
+
+
+cdef inline u32 get_hash(steer_t *s, skb_t *skb, u8 *secret) noexcept nogil:
+    """skb_get_hash: the hash on the skb if it covers L4 or is the stack's own, else computed and kept (R-2.1)."""
+    cdef u8 l4 = 0
+    if skb.hash_type == HASH_L4:
+        secret[0] = SECRET_RSS_KEY if hash_depends_on_key(s, skb.first) and s.nics[s.p.nic[skb.first]].hw_hash else 0
+        return skb.hash
+    secret[0] = SECRET_FLOW_HASH
+    if skb.hash_type != HASH_SW and skb.hash_type != HASH_SW_L4:
+        s.counts[COUNT_FLOW_HASH] += 1
+        skb.hash = flow_hash(s.flow_hash_key, s.p, s.flow_keys, skb.first, &l4)
+        skb.hash_type = HASH_SW_L4 if l4 else HASH_SW
+    return skb.hash
+
+
+cdef inline void steer_rps(steer_t *s, skb_decision_t *d, skb_t *skb, u32 queue) noexcept nogil:
+    """get_rps_cpu: with a map on the queue, the hash picks the CPU that processes the skb."""
+    cdef i32 row = s.rxq_rps[queue]
+    cdef u32 n
+    cdef u32 hash
+    cdef i32 cpu
+    cdef u8 secret = 0
+    if row < 0:
+        return
+    s.counts[COUNT_RPS] += 1
+    n = s.rps_len[row]
+    hash = get_hash(s, skb, &secret)
+    cpu = rps_cpu(s.rps_cpus + s.rps_off[row], n, s.online, hash)
+    if n > 1:
+        d.secrets |= secret
+    if cpu >= 0:
+        d.cpu = cpu
+
+
+cdef inline void forward(steer_t *s, skb_decision_t *d, skb_t *skb, i32 nic, i32 rxq) noexcept nogil:
+    """The tx queue of a forwarded skb, on the NIC it leaves by (XPS-36)."""
+    cdef i32 out = s.nics[nic].forward_nic
+    cdef i32 cached = -1
+    cdef u8 used_hash = 0
+    cdef u8 secret = 0
+    cdef i32 queue = pick_tx(&s.xps[out], &cached, 0, 0, -1, rxq, d.cpu, 0, 0, &used_hash)
+    s.counts[COUNT_XPS] += 1
+    if used_hash:
+        cached = -1
+        queue = pick_tx(
+            &s.xps[out], &cached, 0, 0, -1, rxq, d.cpu, 0, get_hash(s, skb, &secret), &used_hash
+        )
+        d.secrets |= secret
+    d.tx_of = TX_FORWARD
+    d.tx_nic = out
+    d.tx_queue = queue
+    d.completion_cpu = s.txq_irq_cpu[s.nics[out].txq_first + <u32>queue]
+
+
+cdef inline u8 local_drop(steer_t *s, const skb_t *skb, i64 first) noexcept nogil:
+    """Why a received skb ends before the socket lookup; DROP_NONE when it does not."""
+    cdef const packets_t *p = s.p
+    cdef u16 flags = p.flags[first]
+    cdef u8 proto = p.ip_proto[first]
+    if p.reason[first]:
+        return DROP_NOT_DISSECTED
+    if flags & PF_IP_CSUM_BAD:
+        return DROP_CSUM
+    if flags & PF_FRAGMENT:
+        return DROP_FRAGMENT
+    if proto != 6 and proto != 17:
+        return DROP_UNHANDLED_PROTO
+    if (flags & PF_L4_CSUM_BAD) and skb.ip_summed == 0:
+        return DROP_CSUM
+    return DROP_NONE
+
+
+cdef inline void deliver_skb(steer_t *s, u32 row, i32 napi_cpu, i32 nic, i32 rxq) noexcept nogil:
+    """One skb from napi_cpu to its end. rxq: rx queue within the NIC that the skb recorded, -1 none."""
+    cdef skb_t *skb = &s.skbs[row]
+    cdef i64 first = skb.first
+    cdef const packets_t *p = s.p
+    cdef skb_decision_t *d = new_decision(s, row, napi_cpu)
+    cdef const nic_t *device = &s.nics[nic]
+    cdef found_t found
+    cdef flow_t flow
+    if hash_depends_on_key(s, first) and device.rxq_count > 1:
+        d.secrets |= SECRET_RSS_KEY
+    steer_rps(s, d, skb, device.rxq_first + (<u32>rxq if rxq >= 0 else 0))
+    if d.direction == DIR_FORWARDED:
+        if p.flags[first] & PF_IP_CSUM_BAD:
+            d.drop = DROP_CSUM
+        else:
+            forward(s, d, skb, nic, rxq)
+        return
+    if d.direction != DIR_RECEIVED:
+        if p.reason[first]:
+            d.drop = DROP_NOT_DISSECTED
+        else:
+            d.drop = DROP_OTHERHOST if p.family[first] else DROP_UNHANDLED_PROTO
+        return
+    d.drop = local_drop(s, skb, first)
+    if d.drop:
+        return
+    found = lookup_packet(&s.lookup, p, first, s.blob, nic + 1, <u32>d.cpu)
+    s.counts[COUNT_LOOKUP] += 1
+    if found.walked:
+        s.counts[COUNT_REUSEPORT] += 1
+    d.secrets |= <u8>found.secrets
+    d.stage = found.stage
+    d.scanned = found.scanned
+    d.walked = found.walked
+    d.socket = found.sock
+    if found.sock < 0:
+        d.drop = DROP_NO_SOCKET
+        return
+    flow.laddr = p.daddr + 4 * first
+    flow.faddr = p.saddr + 4 * first
+    flow.lport = p.dport[first]
+    flow.fport = p.sport[first]
+    flow.family = p.family[first]
+    flow.mix = flow_mix(flow.faddr, flow.laddr, flow.fport, flow.lport)
+    reply(s, d, <u32>found.sock, &flow, nic, rxq)

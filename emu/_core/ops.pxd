@@ -1,0 +1,44 @@
+"""What happens between packets: a mask is written, a socket opens or closes, threads move (emu/model/ops.py)."""
+from emu._core.lookup cimport lookup_close, lookup_open, lookup_set_incoming_cpu, lookup_set_mask
+from emu._core.state cimport op_t, steer_t
+from emu._core.types cimport i32, u8, u32, u64
+from emu._core.xps cimport xps_set
+
+cdef enum:
+    # emu.model.ops.OpKind
+    OP_XPS_CPUS = 0
+    OP_XPS_RXQS = 1
+    OP_RPS_CPUS = 2
+    OP_INCOMING_CPU = 3
+    OP_CPU_MASK = 4
+    OP_OPEN = 5
+    OP_CLOSE = 6
+    OP_THREADS = 7
+
+
+cdef inline int apply_op(
+    steer_t *s, const op_t *op, const u64 *xps_masks, u32 xps_words, const i32 *node_of
+) noexcept nogil:
+    """Change the host's state; -1 when memory ran out."""
+    cdef u32 target = <u32>op.target
+    if op.kind == OP_XPS_CPUS or op.kind == OP_XPS_RXQS:
+        return xps_set(
+            &s.xps[target], <u8>op.kind, <u32>op.arg0,
+            xps_masks + <u64>op.arg1 * xps_words, s.online, node_of,
+        )
+    if op.kind == OP_RPS_CPUS:
+        s.rxq_rps[s.nics[target].rxq_first + <u32>op.arg0] = op.arg1
+    elif op.kind == OP_INCOMING_CPU:
+        lookup_set_incoming_cpu(&s.lookup, target, op.arg0)
+    elif op.kind == OP_CPU_MASK:
+        lookup_set_mask(&s.lookup, target, op.arg0)
+    elif op.kind == OP_OPEN:
+        s.socks[target].tx_queue = s.socks[target].rx_queue = -1
+        s.socks[target].tx_secret = 0
+        return lookup_open(&s.lookup, target, <u8>op.arg0)
+    elif op.kind == OP_CLOSE:
+        lookup_close(&s.lookup, target)
+    elif op.kind == OP_THREADS:
+        s.socks[target].app_off = <u32>op.arg0
+        s.socks[target].app_len = <u32>op.arg1
+    return 0

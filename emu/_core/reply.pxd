@@ -1,0 +1,140 @@
+"""Behind the socket: its thread, its psock's worker, the tx queue of what it sends (docs/steer.md, steps 5 to 7)."""
+from emu._core.flow_hash cimport flow_hash_tuple
+from emu._core.mix cimport flow_mix, txhash
+from emu._core.sockmap cimport psock_schedule
+from emu._core.state cimport (
+    COUNT_FLOW_HASH,
+    COUNT_SOCKMAP,
+    COUNT_XPS,
+    SECRET_FLOW_HASH,
+    SECRET_THREAD,
+    SECRET_TXHASH,
+    SOCK_ESTABLISHED,
+    SOCK_LISTEN,
+    TX_REDIRECT,
+    TX_REPLY,
+    sock_state_t,
+    skb_decision_t,
+    steer_t,
+)
+from emu._core.types cimport i32, packets_t, reciprocal_scale, socket_t, u8, u16, u32, u64
+from emu._core.xps cimport pick_tx
+
+
+cdef struct flow_t:
+    # A flow as its local end sees it.
+    const u32 *laddr
+    const u32 *faddr
+    u16 lport
+    u16 fport
+    u8 family
+    u64 mix       # of the foreign, then the local end
+
+
+cdef inline i32 thread_cpu(steer_t *s, u32 sock, u64 mix, u8 *secrets) noexcept nogil:
+    """CPU of the application thread that takes the flow; -1 for a socket without threads."""
+    cdef sock_state_t *state = &s.socks[sock]
+    if state.app_len == 0:
+        return -1
+    if state.app_len == 1:
+        return s.app_cpus[state.app_off]
+    secrets[0] |= SECRET_THREAD
+    return s.app_cpus[state.app_off + reciprocal_scale(<u32>(mix >> 32), state.app_len)]
+
+
+cdef inline void send_from(
+    steer_t *s, skb_decision_t *d, u32 sock, const flow_t *flow, i32 nic, i32 cpu, i32 sk_rx
+) noexcept nogil:
+    """Choose the tx queue of a packet that a socket sends through a NIC from a CPU (netdev_pick_tx)."""
+    cdef const socket_t *row = &s.lookup.socks[sock]
+    cdef sock_state_t *state = &s.socks[sock]
+    cdef u8 used_hash = 0
+    cdef i32 cached = -1
+    cdef i32 queue
+    cdef bint keeps = row.proto == 17 and row.state == SOCK_ESTABLISHED
+    if cpu < 0:
+        return
+    s.counts[COUNT_XPS] += 1
+    if row.proto == 6 or keeps:
+        if row.state == SOCK_ESTABLISHED:
+            cached = state.tx_queue
+        # Request and response leave nothing in flight: TCP is ooo_okay each time (XPS-33); UDP never is (6.4).
+        queue = pick_tx(
+            &s.xps[nic], &cached, not keeps, row.state == SOCK_ESTABLISHED, sk_rx, -1, cpu, 0,
+            txhash(s.txhash_seed, flow.mix), &used_hash,
+        )
+        if row.state == SOCK_ESTABLISHED:
+            if cached != state.tx_queue or used_hash:
+                state.tx_secret = used_hash
+            state.tx_queue = cached
+            used_hash = used_hash or (keeps and state.tx_secret)
+        if used_hash:
+            d.secrets |= SECRET_TXHASH
+    else:
+        queue = pick_tx(&s.xps[nic], &cached, 0, 0, sk_rx, -1, cpu, 0, 0, &used_hash)
+        if used_hash:
+            cached = -1
+            s.counts[COUNT_FLOW_HASH] += 1
+            queue = pick_tx(
+                &s.xps[nic], &cached, 0, 0, sk_rx, -1, cpu, 0,
+                flow_hash_tuple(
+                    s.flow_hash_key, flow.family, 17, flow.laddr, flow.faddr, flow.lport, flow.fport, 0
+                ),
+                &used_hash,
+            )
+            d.secrets |= SECRET_FLOW_HASH
+    d.tx_nic = nic
+    d.tx_queue = queue
+    d.completion_cpu = s.txq_irq_cpu[s.nics[nic].txq_first + <u32>queue]
+
+
+cdef inline void socket_flow(const socket_t *row, flow_t *flow) noexcept nogil:
+    """The flow of a connected socket's own packets."""
+    flow.laddr = row.laddr
+    flow.faddr = row.faddr
+    flow.lport = row.lport
+    flow.fport = row.fport
+    flow.family = row.family
+    flow.mix = flow_mix(row.faddr, row.laddr, row.fport, row.lport)
+
+
+cdef inline i32 schedule_psock(steer_t *s, u32 target, i32 cpu) noexcept nogil:
+    """Schedule the target psock's worker; answers the CPU on which it will run (SOCKMAP-6, 10..13, 24)."""
+    cdef bint was_pending = s.psocks[target].pending
+    s.counts[COUNT_SOCKMAP] += 1
+    if not was_pending:
+        s.scheduled[s.scheduled_count] = target
+        s.scheduled_count += 1
+    return psock_schedule(&s.psocks[target], cpu)
+
+
+cdef inline void reply(steer_t *s, skb_decision_t *d, u32 sock, const flow_t *flow, i32 nic, i32 rxq) noexcept nogil:
+    """The skb is in its socket's queue: who reads it, and which tx queue the answer takes.
+
+    rxq: rx queue within the NIC that the skb recorded, -1 none.
+    """
+    cdef const socket_t *row = &s.lookup.socks[sock]
+    cdef sock_state_t *state = &s.socks[sock]
+    cdef i32 sk_rx = -1
+    cdef u32 target
+    cdef flow_t own
+    if row.state == SOCK_ESTABLISHED:
+        if rxq >= 0:
+            state.rx_queue = rxq
+        sk_rx = state.rx_queue
+    elif row.state == SOCK_LISTEN:
+        sk_rx = rxq
+    if row.has_psock and row.psock_target >= 0:
+        target = <u32>row.psock_target
+        d.backlog_cpu = schedule_psock(s, target, d.cpu)
+        socket_flow(&s.lookup.socks[target], &own)
+        if row.redirect_ingress:
+            d.app_cpu = thread_cpu(s, target, own.mix, &d.secrets)
+        else:
+            d.tx_of = TX_REDIRECT
+            send_from(s, d, target, &own, nic, d.backlog_cpu, s.socks[target].rx_queue)
+        return
+    d.app_cpu = thread_cpu(s, sock, flow.mix, &d.secrets)
+    if d.app_cpu >= 0:
+        d.tx_of = TX_REPLY
+        send_from(s, d, sock, flow, nic, d.app_cpu, sk_rx)

@@ -1,0 +1,74 @@
+"""A captured packet that the host sent: whose it is, and its tx queue (docs/steer.md)."""
+from emu._core.deliver cimport new_decision
+from emu._core.gro cimport skb_t
+from emu._core.lookup cimport found_t, lookup_tuple
+from emu._core.mix cimport flow_mix
+from emu._core.reply cimport flow_t, send_from, thread_cpu
+from emu._core.state cimport (
+    COUNT_LOOKUP,
+    DROP_NOT_DISSECTED,
+    DROP_NO_SOCKET,
+    DROP_UNHANDLED_PROTO,
+    GRO_BYPASS,
+    SOCK_ESTABLISHED,
+    TX_SENT,
+    skb_decision_t,
+    steer_t,
+)
+from emu._core.types cimport PF_HAS_PORTS, i32, i64, packets_t, u8, u32
+
+
+cdef inline u32 new_sent_skb(steer_t *s, i64 i) noexcept nogil:
+    """A row for the packet: one skb of its own, as the table describes it."""
+    cdef u32 row = s.skb_rows
+    cdef skb_t *skb = &s.skbs[row]
+    s.skb_rows += 1
+    skb.first = i
+    skb.segs = 1
+    skb.len_bytes = s.p.wire_bytes[i] - s.p.l3_off[i]
+    skb.gso_size = skb.gso_type = skb.hash = 0
+    skb.hash_type = skb.csum_level = 0
+    skb.ip_summed = s.p.ip_summed[i]
+    skb.after = 0
+    s.skb_of[i] = <i32>row
+    s.gro_result[i] = GRO_BYPASS
+    return row
+
+
+cdef inline void send_packet(steer_t *s, i64 i) noexcept nogil:
+    """Decide for one sent packet."""
+    cdef const packets_t *p = s.p
+    cdef i32 nic = p.nic[i]
+    cdef skb_decision_t *d = new_decision(s, new_sent_skb(s, i), -1)
+    cdef i32 irq_cpu = s.rxq_irq_cpu[s.nics[nic].rxq_first]
+    cdef found_t found
+    cdef flow_t flow
+    cdef i32 sk_rx = -1
+    if p.reason[i]:
+        d.drop = DROP_NOT_DISSECTED
+        return
+    if not (p.flags[i] & PF_HAS_PORTS) or (p.ip_proto[i] != 6 and p.ip_proto[i] != 17):
+        d.drop = DROP_UNHANDLED_PROTO
+        return
+    flow.laddr = p.saddr + 4 * i
+    flow.faddr = p.daddr + 4 * i
+    flow.lport = p.sport[i]
+    flow.fport = p.dport[i]
+    flow.family = p.family[i]
+    flow.mix = flow_mix(flow.faddr, flow.laddr, flow.fport, flow.lport)
+    s.counts[COUNT_LOOKUP] += 1
+    found = lookup_tuple(
+        &s.lookup, p.ip_proto[i], flow.family, flow.faddr, flow.laddr, flow.fport, flow.lport,
+        nic + 1, <u32>irq_cpu,
+    )
+    d.secrets |= <u8>found.secrets
+    d.stage = found.stage
+    d.socket = found.sock
+    if found.sock < 0:
+        d.drop = DROP_NO_SOCKET
+        return
+    d.app_cpu = thread_cpu(s, <u32>found.sock, flow.mix, &d.secrets)
+    if s.lookup.socks[found.sock].state == SOCK_ESTABLISHED:
+        sk_rx = s.socks[found.sock].rx_queue
+    d.tx_of = TX_SENT
+    send_from(s, d, <u32>found.sock, &flow, nic, d.app_cpu, sk_rx)

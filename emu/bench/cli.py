@@ -1,0 +1,117 @@
+"""The command line of ``python -m emu.bench``."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from emu.bench import report, speed
+from emu.bench.experiments import EXPERIMENTS, Outcome, run_experiment
+from emu.bench.progress import Progress
+from emu.engines import check_engine
+from emu.errors import ConfigError, EmuError
+from emu.io.capture import read_capture
+from emu.io.hosts import load_host
+from emu.run import steer as steer_door
+
+SCHEMA_VERSION = 1
+
+app = typer.Typer(
+    add_completion=False,
+    help="Steer packets through modelled hosts: the four proposals, a capture of yours, emu's own speed.",
+    pretty_exceptions_enable=False,
+)
+
+JsonOption = Annotated[
+    str | None,
+    typer.Option("--json", metavar="FILE", help="Write the result as JSON to FILE; - is standard output."),
+]
+SeedOption = Annotated[int, typer.Option("--seed", help="Seed of traffic and secrets.", min=0)]
+EngineOption = Annotated[str, typer.Option("--engine", help="core or ref (the slow reference).")]
+
+
+@app.callback(invoke_without_command=True)
+def bench(
+    context: typer.Context,
+    json_file: JsonOption = None,
+    seed: SeedOption = 0,
+    engine: EngineOption = "core",
+    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the traffic.")] = False,
+) -> None:
+    """Run the four experiments before and after, then measure emu's own speed, core against reference."""
+    if context.invoked_subcommand is not None:
+        return
+    check_engine(engine)
+    with Progress(len(EXPERIMENTS) + speed.steps()) as progress:
+        outcomes: list[Outcome] = []
+        for experiment in EXPERIMENTS:
+            progress.step(experiment.id)
+            outcomes.append(run_experiment(experiment, seed=seed, quick=quick, engine=engine))
+        rows = speed.measure(seed=seed, quick=quick, progress=progress)
+    result = report.bench_json(outcomes, rows, version=SCHEMA_VERSION, seed=seed, engine=engine)
+    if json_file != "-":
+        report.print_bench(outcomes, rows)
+    write_json(json_file, result)
+
+
+@app.command()
+def steer(
+    pcap: Annotated[Path, typer.Option("--pcap", help="A pcap or pcapng file, gzipped or not.")],
+    host: Annotated[
+        Path | None, typer.Option("--host", help="A host in TOML; a 16-CPU example host when left out.")
+    ] = None,
+    json_file: JsonOption = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Draw the host's secrets from this seed.", min=0)
+    ] = None,
+    engine: EngineOption = "core",
+) -> None:
+    """Steer a capture through a host: where each packet lands, per queue, CPU, node and socket."""
+    check_engine(engine)
+    machine = load_host(host) if host is not None else report.example_host()
+    if seed is not None:
+        machine = report.with_seed(machine, seed)
+    packets = read_capture(pcap, engine=engine)
+    if len(packets) == 0:
+        raise ConfigError(str(pcap), "a capture without packets", "at least one packet")
+    machine = report.with_interfaces(machine, packets, given=host is not None)
+    decisions = steer_door(machine, packets, engine=engine)
+    if json_file != "-":
+        report.print_steer(decisions, packets, str(pcap))
+    write_json(json_file, report.steer_json(decisions, packets, version=SCHEMA_VERSION))
+
+
+def write_json(target: str | None, result: dict[str, object]) -> None:
+    """To standard output, or to a file that appears whole or not at all."""
+    if target is None:
+        return
+    text = json.dumps(result, indent=2) + "\n"
+    if target == "-":
+        sys.stdout.write(text)
+        return
+    path = Path(target)
+    part = path.with_name(path.name + ".part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        os.replace(part, path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise ConfigError("--json", target, f"a file that can be written ({error.strerror})") from None
+
+
+def main() -> None:
+    """Run the command line: a user's mistake is one line and exit status 2."""
+    try:
+        app(prog_name="python -m emu.bench")
+    except EmuError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except BrokenPipeError:
+        # The reader of our output went away (a pager, head): nothing to say.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None

@@ -1,0 +1,204 @@
+"""What the bench prints and what it writes as JSON (docs/bench-json.md)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import attrs
+
+from rich.console import Console
+from rich.table import Table as RichTable
+
+from emu.bench.experiments import Outcome
+from emu.bench.speed import SpeedRow
+from emu.dtypes import HashType, PacketFlag, Reason
+from emu.errors import ConfigError
+from emu.model.host import Host
+from emu.model.masks import CpuSet
+from emu.model.nic import Nic
+from emu.model.packets import Packets
+from emu.model.secrets import Secrets
+from emu.model.sockets import Socket
+from emu.model.topology import Topology
+from emu.result.decisions import Decisions
+from emu.result.table import Table
+
+COLUMNS = 100
+ROWS_SHOWN = 16
+
+
+def console() -> Console:
+    """Standard output, at most 100 columns wide."""
+    width = Console().width
+    return Console(width=min(width, COLUMNS) if width else COLUMNS, highlight=False)
+
+
+def print_bench(outcomes: list[Outcome], rows: list[SpeedRow]) -> None:
+    """The tables of the main job."""
+    out = console()
+    for outcome in outcomes:
+        table = RichTable(title=outcome.title, title_justify="left", expand=False)
+        table.add_column(outcome.id)
+        table.add_column("before", justify="right")
+        table.add_column("after", justify="right")
+        for name in dict.fromkeys((*outcome.before, *outcome.after)):
+            table.add_row(name, number(outcome.before.get(name)), number(outcome.after.get(name)))
+        out.print(table)
+    table = RichTable(title="emu's own speed, million packets per second", title_justify="left")
+    for heading in ("stage", "core", "reference", "ratio", "decisions timed"):
+        table.add_column(heading, justify="left" if heading == "stage" else "right")
+    for row in rows:
+        table.add_row(
+            row.name,
+            f"{row.core_pps / 1e6:.2f}",
+            f"{row.ref_pps / 1e6:.4f}",
+            f"{row.core_pps / row.ref_pps:,.0f}",
+            f"{row.decisions:,}",
+        )
+    out.print(table)
+    for row in rows:
+        if row.counts:
+            counted = ", ".join(f"{stage} {count:,}" for stage, count in row.counts.items())
+            out.print(f"{row.name}: {counted}", soft_wrap=False)
+
+
+def number(value: float | None) -> str:
+    """A count as it is, a share with four digits, nothing as a dash."""
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
+
+
+def bench_json(
+    outcomes: list[Outcome], rows: list[SpeedRow], *, version: int, seed: int, engine: str
+) -> dict[str, object]:
+    """Everything that `print_bench` shows."""
+    return {
+        "schema": "emu.bench",
+        "version": version,
+        "seed": seed,
+        "engine": engine,
+        "experiments": [
+            {"id": o.id, "title": o.title, "before": o.before, "after": o.after} for o in outcomes
+        ],
+        "speed": [
+            {
+                "name": row.name,
+                "core_pps": row.core_pps,
+                "ref_pps": row.ref_pps,
+                "packets": row.packets,
+                "decisions": row.decisions,
+                "counts": row.counts,
+            }
+            for row in rows
+        ],
+    }
+
+
+def example_host() -> Host:
+    """What a capture is steered through when no host is given: 16 CPUs, 2 nodes, 16 queues, a listener for everything.
+
+    No address is listed, so every packet counts as received.
+    """
+    servers = tuple(
+        Socket(name=f"{proto}-80-{cpu}", proto=proto, bind="[::]:80", reuseport=True, threads=CpuSet([cpu]))
+        for proto in ("tcp", "udp")
+        for cpu in range(16)
+    )
+    return Host(
+        topology=Topology(cpus=16, node_of=(0,) * 8 + (1,) * 8),
+        nics=(Nic(name="eth0", rx_queues=16, tx_queues=16),),
+        sockets=servers,
+    )
+
+
+def with_seed(host: Host, seed: int) -> Host:
+    """The host with secrets drawn from another seed."""
+    return host.replace(secrets=Secrets.from_seed(seed))
+
+
+def with_interfaces(host: Host, packets: Packets, *, given: bool) -> Host:
+    """The example host grows a NIC per interface of the capture; a given host must have them."""
+    interfaces = int(packets.nic.max()) + 1
+    if interfaces <= len(host.nics):
+        return host
+    if given:
+        raise ConfigError(
+            "--host",
+            f"{len(host.nics)} NICs for a capture of {interfaces} interfaces",
+            "a NIC for each interface of the capture, in its order",
+        )
+    extra = tuple(
+        attrs.evolve(host.nics[0], name=f"eth{index}") for index in range(len(host.nics), interfaces)
+    )
+    return host.replace(nics=(*host.nics, *extra))
+
+
+def capture_facts(packets: Packets) -> dict[str, object]:
+    """What was read: frames, snapped ones, why some could not be dissected."""
+    reasons = Counter(packets.reason.tolist())
+    return {
+        "frames": len(packets),
+        "snapped": int(((packets.flags & int(PacketFlag.SNAP_CUT)) != 0).sum()),
+        "ipv4": int((packets.family == 4).sum()),
+        "ipv6": int((packets.family == 6).sum()),
+        "not_dissected": {
+            Reason(code).name: count for code, count in sorted(reasons.items()) if code
+        },
+    }
+
+
+def steer_json(decisions: Decisions, packets: Packets, *, version: int) -> dict[str, object]:
+    """The result of ``steer``."""
+    hashed = Counter(decisions.arrays["rx_hash_type"].tolist())
+    return {
+        "schema": "emu.bench.steer",
+        "version": version,
+        "capture": capture_facts(packets),
+        "decisions": decisions.counts,
+        "rx_hash_types": {HashType(code).name: count for code, count in sorted(hashed.items())},
+        **decisions.summary().to_json(),
+    }
+
+
+def print_steer(decisions: Decisions, packets: Packets, name: str) -> None:
+    """The tables of ``steer``."""
+    out = console()
+    facts = capture_facts(packets)
+    out.print(
+        f"{name}: {facts['frames']:,} frames ({facts['snapped']:,} snapped), "
+        f"IPv4 {facts['ipv4']:,}, IPv6 {facts['ipv6']:,}"
+    )
+    for reason, count in dict(facts["not_dissected"]).items():  # type: ignore[call-overload]
+        out.print(f"not dissected: {reason} {count:,}")
+    summary = decisions.summary()
+    out.print(", ".join(f"{key} {value:,}" for key, value in summary.totals.items()))
+    for title in ("queues", "cpus", "nodes", "sockets", "tx_queues", "drops", "secrets"):
+        print_table(out, title, getattr(summary, title))
+
+
+def print_table(out: Console, title: str, table: Table) -> None:
+    """One summary table: rows that count nothing are left out, long ones cut with a line that says so."""
+    rows = [row for row in table.rows() if any_count(row)]
+    if not rows:
+        return
+    shown = RichTable(title=title.replace("_", " "), title_justify="left")
+    for heading in rows[0]:
+        shown.add_column(heading, justify="left" if isinstance(rows[0][heading], str) else "right")
+    for row in rows[:ROWS_SHOWN]:
+        shown.add_row(*(f"{v:,}" if isinstance(v, int) else str(v) for v in row.values()))
+    out.print(shown)
+    if len(rows) > ROWS_SHOWN:
+        out.print(f"... and {len(rows) - ROWS_SHOWN:,} more rows (--json has them all)")
+
+
+NAMES_NOT_COUNTS = frozenset({"cpu", "node", "queue", "irq_cpu", "socket", "completion_cpu", "cpus"})
+
+
+def any_count(row: dict[str, object]) -> bool:
+    """Whether a row counts anything beside naming itself."""
+    return any(
+        isinstance(value, int) and value for name, value in row.items() if name not in NAMES_NOT_COUNTS
+    )
+
+

@@ -1,0 +1,89 @@
+"""The host and traffic that emu's speed is measured on: every stage has work to do."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from emu.dtypes import SOCKET
+from emu.model.connections import connections
+from emu.model.generate import generate
+from emu.model.host import Host
+from emu.model.masks import CpuSet
+from emu.model.nic import MICROSOFT_KEY, Cpumap, Nic, Rss
+from emu.model.packets import Packets
+from emu.model.secrets import Secrets
+from emu.model.sockets import Sockmap, Socket
+from emu.model.topology import Topology
+
+CPUS = 16
+KEY = MICROSOFT_KEY
+SERVER = "10.0.0.1"
+FLOWS = {"trains": 4, "zipf": 400}  # packets per flow: 4 million packets are 1 million flows, or 10,000
+
+
+def speed_traffic(pattern: str, packets: int, seed: int) -> Packets:
+    """TCP segments over IPv4 to one server, whose flows come in through two NICs."""
+    table = generate(
+        packets=packets,
+        flows=max(packets // FLOWS[pattern], 1),
+        pattern=pattern,
+        train=4,
+        local=f"{SERVER}:80",
+        seed=seed,
+    )
+    # A flow keeps its NIC: the one its client's address and port pick.
+    nic = (table.saddr[:, 0] >> np.uint32(24)) + table.sport & 1
+    return table.replace(nic=nic.astype(np.uint16))
+
+
+def speed_host(traffic: Packets, seed: int) -> Host:
+    """Two NICs of 16 queues: one with RPS on software hashes, one with a cpumap; XPS on both.
+
+    Half of the flows are established connections, the others meet a reuseport group of 16 listeners, and two connections are
+    a sockmap proxy.
+    """
+    each = tuple(CpuSet([cpu]) for cpu in range(CPUS))
+    pairs = tuple(CpuSet([cpu, cpu ^ 1]) for cpu in range(CPUS))
+    rows = connections(traffic, threads=tuple(range(CPUS)))
+    kept = rows[::2].copy()
+    return Host(
+        topology=Topology(cpus=CPUS, node_of=(0,) * 8 + (1,) * 8),
+        nics=(
+            Nic(
+                name="eth0",
+                rx_queues=CPUS,
+                tx_queues=CPUS,
+                rss=Rss(key=KEY),
+                hw_hash=False,
+                rps_cpus=pairs,
+                xps_cpus=each,
+            ),
+            Nic(
+                name="eth1",
+                rx_queues=CPUS,
+                tx_queues=CPUS,
+                rss=Rss(key=KEY),
+                cpumap=Cpumap(cpus=CpuSet(range(CPUS)), rule="hash", design="merged", qsize=2048),
+                xps_cpus=pairs,
+            ),
+        ),
+        sockets=tuple(
+            Socket(name=f"listener-{cpu}", bind="0.0.0.0:80", reuseport=True, threads=CpuSet([cpu]))
+            for cpu in range(CPUS)
+        ),
+        connections=in_sockmap(kept),
+        addresses=(SERVER,),
+        secrets=Secrets.from_seed(seed),
+    )
+
+
+def in_sockmap(rows: np.ndarray[tuple[int], np.dtype[np.void]]) -> np.ndarray[tuple[int], np.dtype[np.void]]:
+    """Put every 16th connection into a sockmap whose verdict redirects to the connection itself (an echo proxy)."""
+    assert rows.dtype == SOCKET
+    proxied = np.arange(0, len(rows), 16)
+    rows["has_psock"][proxied] = 1
+    rows["psock_target"][proxied] = proxied + CPUS  # connections stand behind the 16 listeners
+    return rows
+
+
+__all__ = ["CPUS", "KEY", "Sockmap", "speed_host", "speed_traffic"]

@@ -1,0 +1,33 @@
+"""The error classes. A user's mistake is a `ConfigError` of one line; a broken invariant is an `EngineFault`."""
+
+from __future__ import annotations
+
+
+class EmuError(Exception):
+    """Base of everything that emu raises on purpose."""
+
+
+class ConfigError(EmuError, ValueError):
+    """A mistake in what the user gave: one line that says where, what was given, what is allowed, the fix.
+
+    The command line prints it and exits with status 2.
+    """
+
+    def __init__(self, where: str, given: object, allowed: str, fix: str = "") -> None:
+        text = f"{where}: got {given}; allowed: {allowed}"
+        if fix:
+            text += f"; try {fix}"
+        super().__init__(" ".join(text.split()))
+        self.where = where
+
+
+class CaptureError(ConfigError):
+    """A capture file that cannot be read, or not further than some record."""
+
+
+class EngineFault(EmuError, RuntimeError):
+    """A broken invariant inside an engine: always a bug in emu, never a user's mistake."""
+
+
+class CoreNotBuilt(EmuError, ImportError):
+    """The compiled core is missing; the message names the command that builds it."""

@@ -1,0 +1,97 @@
+"""What differs between kernels, as data: a profile is a name and switches, each with its source."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Any, Literal, get_args
+
+import attrs
+
+from emu.errors import ConfigError
+
+Lookup = Literal["array", "legacy"]
+MaskPolicy = Literal["reject", "boost"]
+MaskQuirk = Literal["none", "primary_only", "hash2_only"]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class KernelProfile:
+    """The rules of one kernel."""
+
+    name: str
+    # "array": reuseport groups are arrays (4.5 and later); "legacy": a chain is scanned
+    # and equal scores share by phash (3.9 to 4.4, SOCK-79..84).
+    lookup: Lookup = "array"
+    # A group with an SO_INCOMING_CPU member walks on to the socket of this CPU (6.2 and later,
+    # SOCK-43..45).
+    reuseport_cpu_aware: bool = True
+    # The local TCP port is added outside jhash (seen in 6.18.9, not in 6.12.15: SOCK-12).
+    tcp_ehash_port_added: bool = True
+    # SO_INCOMING_CPU_MASK was never merged. "reject" is the reconstruction of the patch (SOCK-24),
+    # "boost" the alternative in which a mask only adds to the score (SOCK-28).
+    mask_policy: MaskPolicy = "reject"
+    # The historical patch had the mask in one of the two scans of UDP over IPv6 only; which one is
+    # unknown (SOCK-29).
+    mask_v6_udp_quirk: MaskQuirk = "none"
+    # A fixed IPv4 ID joins only with DF set (6.12); 6.18 takes it with DF clear also (GRO-12).
+    gro_fixed_id_needs_df: bool = False
+    # Slots of the UDP tables: one for each 2 MiB of memory, 256 to 65536; here 32 GiB.
+    udp_slots: int = 16384
+
+    def __attrs_post_init__(self) -> None:
+        where = f"kernel {self.name!r}"
+        words = {"lookup": Lookup, "mask_policy": MaskPolicy, "mask_v6_udp_quirk": MaskQuirk}
+        for field, kind in words.items():
+            _check_word(f"{where}: {field}", getattr(self, field), get_args(kind))
+        for field in ("reuseport_cpu_aware", "tcp_ehash_port_added", "gro_fixed_id_needs_df"):
+            if type(getattr(self, field)) is not bool:
+                raise ConfigError(f"{where}: {field}", repr(getattr(self, field)), "true or false")
+        slots = self.udp_slots
+        if type(slots) is not int or not 256 <= slots <= 65536 or slots & (slots - 1):
+            raise ConfigError(f"{where}: udp_slots", repr(slots), "a power of two, 256 to 65536")
+
+    def replace(self, **changes: Any) -> KernelProfile:
+        """The same kernel with other switches; its name says so, unless one is given.
+
+        Raises:
+            ConfigError: no such switch, or a value that it does not take.
+        """
+        fields = [field.name for field in attrs.fields(type(self))]
+        for field in changes:
+            _check_word(f"kernel {self.name!r}", field, fields)
+        other = attrs.evolve(self, **changes)
+        if "name" in changes or other == self or self.name.endswith("+"):
+            return other
+        return attrs.evolve(other, name=f"{self.name}+")
+
+
+def _check_word(where: str, given: object, choices: Any) -> None:
+    if not isinstance(given, str) or given not in choices:
+        matches = get_close_matches(str(given), list(choices), n=1, cutoff=0.4)
+        allowed = ", ".join(f'"{choice}"' for choice in choices)
+        raise ConfigError(where, repr(given), allowed, f'"{matches[0]}"' if matches else "")
+
+
+KERNELS = {
+    "6.18": KernelProfile(name="6.18"),
+    # A kernel from before the arrays, as the mask patch of 2015 was written for.
+    "legacy": KernelProfile(
+        name="legacy",
+        lookup="legacy",
+        reuseport_cpu_aware=False,
+        tcp_ehash_port_added=False,
+        gro_fixed_id_needs_df=True,
+    ),
+}
+
+
+def get_kernel(name: str | KernelProfile) -> KernelProfile:
+    """The profile of that name; a profile is given back as it is.
+
+    Raises:
+        ConfigError: no such kernel.
+    """
+    if isinstance(name, KernelProfile):
+        return name
+    _check_word("kernel", name, KERNELS)
+    return KERNELS[name]

@@ -1,0 +1,1 @@
+"""What is declared: hosts, packets, masks, and the plan both engines take."""

@@ -1,0 +1,119 @@
+"""The plan: a host and its input lowered to flat arrays, the only thing an engine sees."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from emu import dtypes
+from emu.model.packets import Packets
+
+Array = NDArray[np.generic]
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Plan:
+    """Everything a steer decides from. Immutable; `dump` writes it to one file, `load` reads it back.
+
+    Attributes:
+        hz: jiffies per second of the modelled kernel.
+        forwarding: 1 when packets to other hosts are forwarded.
+        online: ``uint8[ncpus]``.
+        node_of: ``int32[ncpus]``, NUMA node of each CPU.
+        nics: ``NIC[k]``.
+        rss: ``RSS[k]``; ``table_off`` is the key's row times ``TOEPLITZ_WORDS``.
+        rss_keys: ``uint8[r, 52]``, the distinct keys.
+        indirection: ``uint32[i]``, the indirection tables behind each other.
+        rxq_irq_cpu: ``int32[rxqs]``, CPU of each rx queue's interrupt.
+        rxq_usecs_ps: ``int64[rxqs]``; rxq_frames: ``int32[rxqs]``: interrupt moderation.
+        rxq_rps: ``int32[rxqs]``, row of rps maps; -1 none.
+        rps_off, rps_len: ``uint32[m]``, the maps' place in ``rps_cpus``.
+        rps_cpus: ``uint16[...]``, CPUs of the maps, ascending, online ones only (receive.md 3.1).
+        txq_irq_cpu: ``int32[txqs]``, CPU on which each tx queue's completion runs.
+        xps_masks: ``uint64[x, words]``, masks that are written.
+        cpumap_cpu: ``int32[e]``; cpumap_qsize: ``uint32[e]``: cpumap entries.
+        sockets: ``SOCKET[s]`` in the order they were opened.
+        masks: ``uint64[...]``, the sockets' CPU masks, ``mask_words`` words each.
+        app_cpus: ``int32[...]``, CPUs of application threads.
+        lookup_cfg: ``LOOKUP_CFG[1]``, how the kernel looks sockets up, and its secrets.
+        addr_family: ``uint8[a]``; addr_words: ``uint32[a, 4]``: the host's addresses; none = every packet is for it.
+        flow_hash_key: ``uint64[2]``, the SipHash secret; txhash_seed: secret behind sockets' random hashes.
+        packets: as the driver hands them up.
+        ops: ``OP[o]`` in order of time.
+        gro_fixed_id_needs_df: kernel switch (GRO-12).
+    """
+
+    hz: int
+    forwarding: int
+    gro_fixed_id_needs_df: int
+    mask_words: int
+    txhash_seed: int
+    online: Array
+    node_of: Array
+    nics: Array
+    rss: Array
+    rss_keys: Array
+    indirection: Array
+    rxq_irq_cpu: Array
+    rxq_usecs_ps: Array
+    rxq_frames: Array
+    rxq_rps: Array
+    rps_off: Array
+    rps_len: Array
+    rps_cpus: Array
+    txq_irq_cpu: Array
+    xps_masks: Array
+    cpumap_cpu: Array
+    cpumap_qsize: Array
+    sockets: Array
+    masks: Array
+    app_cpus: Array
+    lookup_cfg: Array
+    addr_family: Array
+    addr_words: Array
+    flow_hash_key: Array
+    packets: Packets
+    ops: Array
+
+    @property
+    def ncpus(self) -> int:
+        """CPUs of the host, offline ones included."""
+        return len(self.online)
+
+    def dump(self, path: str | Path) -> None:
+        """Write the plan to an ``.npz`` file that `load` takes: what a bug report carries."""
+        arrays = {name: value for name, value in self._own().items() if isinstance(value, np.ndarray)}
+        scalars = {name: np.int64(value) for name, value in self._own().items() if isinstance(value, int)}
+        packets = {f"packets.{name}": array for name, array in self.packets.columns.items()}
+        np.savez_compressed(
+            Path(path),
+            **arrays,
+            **scalars,
+            **packets,
+            **{"packets/flow_keys": self.packets.flow_keys, "packets/blob": self.packets.blob},
+        )
+
+    @staticmethod
+    def load(path: str | Path) -> Plan:
+        """Read a dumped plan. Raises OSError or ValueError when it is none."""
+        with np.load(Path(path), allow_pickle=False) as stored:
+            data = {name: stored[name] for name in stored.files}
+        packets = Packets(
+            {name: data.pop(f"packets.{name}") for name, _, _ in dtypes.PACKET_COLUMNS},
+            flow_keys=data.pop("packets/flow_keys"),
+            blob=data.pop("packets/blob"),
+        )
+        fields: dict[str, object] = {
+            name: int(value) if value.ndim == 0 else value for name, value in data.items()
+        }
+        return Plan(packets=packets, **fields)  # type: ignore[arg-type]
+
+    def _own(self) -> dict[str, object]:
+        return {
+            field.name: getattr(self, field.name)
+            for field in attrs.fields(Plan)
+            if field.name != "packets"
+        }

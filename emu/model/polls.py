@@ -1,0 +1,109 @@
+"""NAPI polls: which packets each takes, when, and on which queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from emu.dtypes import NAPI_WEIGHT
+from emu.errors import ConfigError
+
+MAX_POLL = 1 << 16
+
+
+def _column(dtype: str) -> object:
+    return lambda values: np.ascontiguousarray(values, dtype=dtype)
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Polls:
+    """NAPI polls in the order they run.
+
+    Attributes:
+        order: ``int64[m]``, packets in the order they are taken.
+        queue: ``int32[p]``, rx queue of the host (queues of NIC 0 first, then of NIC 1, ...).
+        first, count: ``int64[p]``, ``int32[p]``: poll k takes ``order[first[k] : first[k] + count[k]]``.
+        time_ps: ``int64[p]``, when it runs; never goes back.
+        jiffy: ``int64[p]``, the jiffies counter then.
+    """
+
+    order: NDArray[np.int64] = attrs.field(converter=_column("i8"))
+    queue: NDArray[np.int32] = attrs.field(converter=_column("i4"))
+    first: NDArray[np.int64] = attrs.field(converter=_column("i8"))
+    count: NDArray[np.int32] = attrs.field(converter=_column("i4"))
+    time_ps: NDArray[np.int64] = attrs.field(converter=_column("i8"))
+    jiffy: NDArray[np.int64] = attrs.field(converter=_column("i8"))
+
+    def __len__(self) -> int:
+        return len(self.queue)
+
+    @staticmethod
+    def of_counts(
+        counts: Sequence[int],
+        *,
+        queue: int = 0,
+        times_ps: Sequence[int] | None = None,
+        jiffies: Sequence[int] | None = None,
+    ) -> Polls:
+        """Polls of one queue that take packets 0, 1, 2, ... by these counts, all at time 0 unless said."""
+        number = np.asarray(counts, dtype=np.int32)
+        first = np.zeros(len(number), dtype=np.int64)
+        first[1:] = np.cumsum(number, dtype=np.int64)[:-1]
+        return Polls(
+            order=np.arange(int(number.sum()), dtype=np.int64),
+            queue=np.full(len(number), queue, dtype=np.int32),
+            first=first,
+            count=number,
+            time_ps=np.zeros(len(number)) if times_ps is None else times_ps,
+            jiffy=np.zeros(len(number)) if jiffies is None else jiffies,
+        )
+
+    @staticmethod
+    def single(queue: int, packets: int) -> Polls:
+        """Full polls of one queue until the packets are taken."""
+        whole, rest = divmod(packets, NAPI_WEIGHT)
+        return Polls.of_counts([NAPI_WEIGHT] * whole + ([rest] if rest else []), queue=queue)
+
+
+def check_polls(polls: Polls, queue_of_packet: NDArray[np.int32]) -> None:
+    """Refuse polls that do not take each received packet exactly once, on its own queue, in order of time.
+
+    Args:
+        queue_of_packet: ``int32[n]``, the rx queue of the host for each packet; -1 for one that no NIC received.
+
+    Raises:
+        ConfigError: the first thing that does not fit.
+    """
+    packets = len(queue_of_packet)
+    columns = (polls.first, polls.count, polls.time_ps, polls.jiffy)
+    if any(len(column) != len(polls) for column in columns):
+        raise ConfigError("polls", "columns of different lengths", "one row for each poll")
+    order = polls.order
+    if len(order) and (int(order.min()) < 0 or int(order.max()) >= packets):
+        raise ConfigError("polls: order", f"a packet outside 0..{packets - 1}", "rows of the packets")
+    counts, first = polls.count.astype(np.int64), polls.first
+    if len(polls) and (int(counts.min()) < 0 or int(counts.max()) > MAX_POLL):
+        raise ConfigError("polls: count", f"{counts.min()}..{counts.max()}", f"0..{MAX_POLL}")
+    expected_first = np.concatenate([[0], np.cumsum(counts)])
+    if not np.array_equal(first, expected_first[:-1]) or expected_first[-1] != len(order):
+        allowed = "polls that take the packets of order one behind the other, without gaps"
+        raise ConfigError("polls: first", "other places", allowed)
+    if len(polls) and (np.diff(polls.time_ps) < 0).any():
+        row = int(np.argmax(np.diff(polls.time_ps) < 0)) + 1
+        raise ConfigError(f"polls[{row}]: time_ps", int(polls.time_ps[row]), "a time that does not go back")
+    taken = np.bincount(order, minlength=packets)
+    wanted = (queue_of_packet >= 0).astype(np.int64)
+    if not np.array_equal(taken, wanted):
+        packet = int(np.argmax(taken != wanted))
+        allowed = "each received packet once" if wanted[packet] else "only packets that a NIC received"
+        raise ConfigError("polls: order", f"packet {packet} {taken[packet]} times", allowed)
+    poll_queue = np.repeat(polls.queue, polls.count)
+    wrong = poll_queue != queue_of_packet[order]
+    if wrong.any():
+        place = int(np.argmax(wrong))
+        packet = int(order[place])
+        given = f"packet {packet} on queue {poll_queue[place]}"
+        raise ConfigError("polls: queue", given, f"its rx queue, {queue_of_packet[packet]}")

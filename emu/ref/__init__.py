@@ -1,0 +1,1 @@
+"""The reference: plain Python, one file per stage, obviously right."""

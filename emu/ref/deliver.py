@@ -1,0 +1,147 @@
+"""An skb goes up: RPS, protocol, socket (docs/steer.md, steps 1 to 4)."""
+
+from __future__ import annotations
+
+from emu.dtypes import Direction, Drop, HashType, IpSummed, PacketFlag, Secret, TxOf
+from emu.ref.flow_hash import packet_hash
+from emu.ref.reply import Flow, place_on_queue, reply
+from emu.ref.rps import rps_one
+from emu.ref.state import Decision, HostState, StackSkb
+
+
+def deliver(host: HostState, skb: StackSkb, napi_cpu: int, nic: int, rx_queue: int) -> None:
+    """One skb from *napi_cpu* to its end; rx_queue: the queue within the NIC that it recorded, -1 none."""
+    first = skb.first
+    host.rec.about(skb.members)
+    decision = Decision(direction=host.direction[first], napi_cpu=napi_cpu, cpu=napi_cpu)
+    host.delivered.append((skb, decision))
+    if len(host.nics[nic].queues) > 1 and hangs_on_rss_key(host, first):
+        decision.secrets |= Secret.RSS_KEY
+    decision.cpu = processing_cpu(host, decision, skb, nic, max(rx_queue, 0))
+    if decision.direction == Direction.FORWARDED:
+        forward(host, decision, skb, nic, rx_queue)
+    elif decision.direction == Direction.RECEIVED:
+        receive(host, decision, skb, nic, rx_queue)
+    else:
+        decision.drop = drop_of_foreign(host, first)
+        host.rec.note("protocol", f"ends here: {decision.drop.name}")
+
+
+def hangs_on_rss_key(host: HostState, packet: int) -> bool:
+    """Whether a secret RSS key stands behind the packet's hardware hash."""
+    secret = host.nics[host.view.nic[packet]].key_secret
+    return secret and host.rx_hash_type[packet] != HashType.NONE
+
+
+def get_hash(host: HostState, skb: StackSkb) -> tuple[int, Secret]:
+    """skb_get_hash: the hash on the skb if it covers L4 or is the stack's own, else computed and kept.
+
+    Also answers which secret the value hangs on.
+    """
+    if host.rec.rule("R-2.1", skb.hash_type == HashType.L4, hash_type=HashType(skb.hash_type).name):
+        ours = host.nics[host.view.nic[skb.first]].hw_hash
+        return skb.hash, Secret.RSS_KEY if ours and hangs_on_rss_key(host, skb.first) else Secret(0)
+    if skb.hash_type not in (HashType.SW, HashType.SW_L4):
+        host.counts["flow_hash"] += 1
+        skb.hash, covers_l4 = packet_hash(host.flow_hash_key, host.view, skb.first)
+        skb.hash_type = HashType.SW_L4 if covers_l4 else HashType.SW
+        host.rec.note("flow_hash", f"computed {skb.hash:#010x}", type=HashType(skb.hash_type).name)
+    return skb.hash, Secret.FLOW_HASH
+
+
+def processing_cpu(host: HostState, decision: Decision, skb: StackSkb, nic: int, queue: int) -> int:
+    """get_rps_cpu: with a map on the queue, the hash picks the CPU that processes the skb."""
+    cpus = host.nics[nic].queues[queue].rps_cpus
+    if not host.rec.rule("R-3.3.2", bool(cpus), queue=queue):
+        return decision.napi_cpu
+    host.counts["rps"] += 1
+    hash_value, secret = get_hash(host, skb)
+    if len(cpus) > 1:
+        decision.secrets |= secret
+    cpu = rps_one(cpus, host.online, hash_value, host.rec)
+    chosen = cpu if cpu >= 0 else decision.napi_cpu
+    host.rec.note("rps", f"CPU {chosen} of {len(cpus)}", hash=f"{hash_value:#010x}", cpus=cpus)
+    return chosen
+
+
+def forward(host: HostState, decision: Decision, skb: StackSkb, nic: int, rx_queue: int) -> None:
+    """The tx queue of a forwarded skb, on the NIC it leaves by."""
+    if host.view.flags[skb.first] & PacketFlag.IP_CSUM_BAD:
+        decision.drop = Drop.CSUM
+        return
+    out = host.nics[nic].forward_nic
+    host.counts["xps"] += 1
+
+    def pick(hash_value: int) -> tuple[int, int, bool]:
+        return host.nics[out].xps.pick(
+            cached=-1,
+            ooo_okay=False,
+            can_store=False,
+            sk_rx=-1,
+            recorded_rx=rx_queue,
+            cpu=decision.cpu,
+            prio=0,
+            hash=hash_value,
+        )
+
+    queue, _, used_hash = pick(0)
+    if used_hash:
+        hash_value, secret = get_hash(host, skb)
+        queue, _, _ = pick(hash_value)
+        decision.secrets |= secret
+    decision.tx_of = TxOf.FORWARD
+    place_on_queue(host, decision, out, queue)
+    host.rec.note("xps", f"forwarded by CPU {decision.cpu} through tx queue {queue}")
+
+
+def drop_of_foreign(host: HostState, packet: int) -> Drop:
+    """Why a frame that is neither for the host nor forwarded ends."""
+    if host.view.reason[packet]:
+        return Drop.NOT_DISSECTED
+    return Drop.OTHERHOST if host.view.family[packet] else Drop.UNHANDLED_PROTO
+
+
+def drop_before_lookup(host: HostState, skb: StackSkb) -> Drop:
+    """Why a received skb ends before the socket lookup; NONE when it does not."""
+    view, first = host.view, skb.first
+    flags = PacketFlag(view.flags[first])
+    if view.reason[first]:
+        return Drop.NOT_DISSECTED
+    if PacketFlag.IP_CSUM_BAD in flags:
+        return Drop.CSUM
+    if PacketFlag.FRAGMENT in flags:
+        return Drop.FRAGMENT
+    if view.ip_proto[first] not in (6, 17):
+        return Drop.UNHANDLED_PROTO
+    if PacketFlag.L4_CSUM_BAD in flags and skb.ip_summed == IpSummed.NONE:
+        return Drop.CSUM
+    return Drop.NONE
+
+
+def receive(host: HostState, decision: Decision, skb: StackSkb, nic: int, rx_queue: int) -> None:
+    """A packet for the host: its socket, and what follows."""
+    decision.drop = drop_before_lookup(host, skb)
+    if decision.drop:
+        host.rec.note("protocol", f"ends here: {decision.drop.name}")
+        return
+    view, first = host.view, skb.first
+    found = host.lookup.find(host.view.packets, first, nic + 1, decision.cpu)
+    sock, secrets, scanned, walked, stage = found
+    host.counts["lookup"] += 1
+    host.counts["reuseport"] += walked > 0
+    decision.secrets |= Secret(secrets)
+    decision.stage, decision.scanned, decision.walked = stage, scanned, walked
+    decision.socket = sock
+    if sock < 0:
+        decision.drop = Drop.NO_SOCKET
+        host.rec.note("lookup", "no socket", scanned=scanned)
+        return
+    host.rec.note("lookup", f"socket {sock}", scanned=scanned, walked=walked)
+    flow = Flow(
+        family=view.family[first],
+        laddr=view.daddr_bytes[first],
+        lport=view.dport[first],
+        faddr=view.saddr_bytes[first],
+        fport=view.sport[first],
+    )
+    reply(host, decision, sock, flow, nic, rx_queue)

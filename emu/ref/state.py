@@ -1,0 +1,108 @@
+"""A steer's state: the plan unfolded into plain objects, and what the stages remember between packets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from emu.dtypes import STEER_STAGES, Direction, Drop, GroResult, Secret, TxOf
+from emu.model.plan import Plan
+from emu.ref.cpumap import Cpumap
+from emu.ref.gro import Gro
+from emu.ref.lookup import LookupTable
+from emu.ref.packet import PacketView
+from emu.ref.record import Recorder
+from emu.ref.sockmap import Psock
+from emu.ref.xps import XpsDevice
+
+
+@dataclass
+class StackSkb:
+    """One skb that reaches the stack."""
+
+    first: int  # packet it began with
+    members: list[int]  # all of its packets, in order
+    len_bytes: int
+    gso_size: int
+    gso_type: int
+    hash: int
+    hash_type: int
+    ip_summed: int
+    csum_level: int
+    after: int  # packets that had entered its NAPI's GRO when it was handed over
+
+
+@dataclass
+class Decision:
+    """What the stack decided for one skb."""
+
+    direction: Direction
+    napi_cpu: int
+    cpu: int
+    drop: Drop = Drop.NONE
+    tx_of: TxOf = TxOf.NOTHING
+    stage: int = 0
+    secrets: Secret = Secret(0)
+    socket: int = -1
+    app_cpu: int = -1
+    backlog_cpu: int = -1
+    tx_nic: int = -1
+    tx_queue: int = -1
+    completion_cpu: int = -1
+    scanned: int = 0
+    walked: int = 0
+
+
+@dataclass
+class RxQueue:
+    """One rx queue: who polls it, its RPS map, and its NAPI's GRO."""
+
+    irq_cpu: int
+    rps_cpus: list[int]
+    gro: Gro
+
+
+@dataclass
+class Nic:
+    """One NIC: what steers on it, and its stateful parts."""
+
+    queues: list[RxQueue]
+    tx_irq_cpus: list[int]
+    forward_nic: int
+    hw_hash: bool
+    key_secret: bool
+    xps: XpsDevice
+    cpumap: Cpumap | None
+    kthreads: list[Gro]  # GRO of each cpumap entry's kthread
+
+
+@dataclass
+class SocketState:
+    """What a socket remembers between packets, beside the lookup tables."""
+
+    threads: list[int]
+    tx_queue: int = -1  # sk_tx_queue_mapping
+    tx_secret: bool = False  # whether that queue was chosen by a secret hash
+    rx_queue: int = -1  # sk_rx_queue_mapping
+
+
+@dataclass
+class HostState:
+    """Everything a steer reads and writes."""
+
+    plan: Plan
+    rec: Recorder
+    view: PacketView
+    direction: list[Direction]
+    rx_hash: list[int]
+    rx_hash_type: list[int]
+    nics: list[Nic]
+    socket_states: list[SocketState]
+    psocks: list[Psock]
+    lookup: LookupTable
+    flow_hash_key: bytes
+    online: list[bool]
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STEER_STAGES, 0))
+    scheduled: list[Psock] = field(default_factory=list)  # their workers run at the end of the poll
+    delivered: list[tuple[StackSkb, Decision]] = field(default_factory=list)
+    gro_result: dict[int, GroResult] = field(default_factory=dict)
+    packet_drop: dict[int, Drop] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""What comes out: decisions and skbs, as tables."""

@@ -1,0 +1,1 @@
+"""Tests of the stages, one file per stage."""

@@ -1,0 +1,1 @@
+"""Hypothesis strategies, one file per subject."""
