@@ -32,7 +32,7 @@ PACKET_COLUMNS: tuple[Column, ...] = (
     ("sport", "u2", 1),  # 0 without HAS_PORTS
     ("dport", "u2", 1),
     ("flow_label", "u4", 1),  # IPv6, 20 bits
-    ("flow_key", "i4", 1),  # row of Packets.flow_keys when the flow hash needs more than these columns; else -1
+    ("flow_key", "i4", 1),  # row of Packets.flow_keys when the columns are not enough; else -1
     ("mac", "u8", 2),  # 14 bytes of Ethernet header, little-endian, 2 zero bytes behind
     ("l3_off", "u2", 1),  # from the start of the frame
     ("l4_off", "u2", 1),
@@ -50,7 +50,7 @@ PACKET_COLUMNS: tuple[Column, ...] = (
     ("opt_off", "i8", 1),  # where the TCP options begin in Packets.blob; -1 without any
     ("ip_summed", "u1", 1),  # IpSummed as the driver hands it up
     ("csum_level", "u1", 1),
-    ("skb_hash", "u4", 1),  # hash already on the packet before RSS (recorded, or a local socket's); 0 = none
+    ("skb_hash", "u4", 1),  # hash on the packet before RSS (recorded, or a socket's); 0 = none
     ("hash_type", "u1", 1),  # HashType of skb_hash
     ("frame_off", "i8", 1),  # where the frame begins in Packets.blob; -1 = no bytes kept
     ("cap_bytes", "u4", 1),  # bytes kept; less than wire_bytes when snapped
@@ -75,7 +75,7 @@ class Reason(IntEnum):
 class PacketFlag(IntFlag):
     """Bits of the ``flags`` column."""
 
-    HAS_PORTS = 1 << 0  # sport and dport are valid (TCP, UDP, SCTP, UDPLITE, DCCP; not in fragments)
+    HAS_PORTS = 1 << 0  # sport and dport are valid (not in fragments, not without a port pair)
     FRAGMENT = 1 << 1  # MF set, offset non-zero, or an IPv6 fragment header
     LATER_FRAGMENT = 1 << 2  # offset non-zero
     IP_CSUM_BAD = 1 << 3  # IPv4 header checksum wrong
@@ -83,8 +83,10 @@ class PacketFlag(IntFlag):
     UDP_CSUM_ZERO = 1 << 5  # UDP checksum field 0
     SNAP_CUT = 1 << 6  # cap_bytes < wire_bytes: checksum counts as good
     VLAN_META = 1 << 7  # the outermost tag is in metadata (accelerated), not in the frame
-    EXT_HEADERS = 1 << 8  # IPv6 extension headers that GRO-18 walks stand before the transport header
-    EXT_BYPASS = 1 << 9  # an IPv6 header that GRO does not walk (fragment, AH, ESP, unknown) came first
+    EXT_HEADERS = (
+        1 << 8
+    )  # IPv6 extension headers that GRO walks stand before the transport (GRO-18)
+    EXT_BYPASS = 1 << 9  # an IPv6 header that GRO does not walk (fragment, AH, ESP ...) came first
     TUNNEL = 1 << 10  # IPv4 or IPv6 rides directly in IP (protocol 4 or 41), or GRE
     MALFORMED_LEN = 1 << 11  # ip_len contradicts the bytes present
 
@@ -125,7 +127,7 @@ class GroResult(IntEnum):
     MERGED_FREE = 1  # never used: told apart from MERGED by memory layout only
     HELD = 2
     NORMAL = 3
-    BYPASS = 4  # the packet never met GRO: not received, dropped before, or GRO off for a plain cpumap
+    BYPASS = 4  # the packet never met GRO: sent, or dropped before
 
 
 class Secret(IntFlag):
@@ -265,11 +267,11 @@ LOOKUP_CFG = np.dtype(
         ("udp6_addr_secret", "u4"),
         ("hash_mix", "u4"),  # net_hash_mix of the one netns (SOCK-8)
         ("legacy", "u1"),  # 3.9 .. 4.4: chains are scanned and equal scores share (SOCK-79..84)
-        ("mask_boost", "u1"),  # a CPU mask adds to the score (SOCK-28) instead of rejecting (SOCK-24)
+        ("mask_boost", "u1"),  # a CPU mask adds to the score (SOCK-28), else rejects (SOCK-24)
         ("mask_v6_udp_quirk", "u1"),  # 0 none, 1 primary scan only, 2 hash2 scan only (SOCK-29)
-        ("cpu_aware", "u1"),  # SO_INCOMING_CPU counts inside a group (SOCK-45); legacy: in the score (4.4)
+        ("cpu_aware", "u1"),  # SO_INCOMING_CPU counts in a group (SOCK-45), or in 4.4's score
         ("tcp_port_added", "u1"),  # the local TCP port is added outside jhash (SOCK-12)
-        ("udp_conn_stays", "u1"),  # before hash4 (6.12): a connected member stays in its group (SOCK-56)
+        ("udp_conn_stays", "u1"),  # 6.12: a connected member stays in its group (SOCK-56)
         ("udp_slots", "u4"),  # slots of the tables by port and address: UDP's two and TCP's lhash2
         ("ncpus", "u4"),
     ],
@@ -328,6 +330,39 @@ OP = np.dtype(
     align=True,
 )
 
+SKB = np.dtype(
+    [  # 64 bytes, one row per skb that GRO gives to the stack
+        ("first", "i8"),  # index of the packet it began with
+        ("segs", "u4"),  # packets in it; gso_segs when more than 1
+        ("len_bytes", "u4"),  # skb->len: from the octet behind the link header
+        ("gso_size", "u4"),  # payload of the first packet; 0 when segs == 1
+        ("gso_type", "u4"),  # raw SKB_GSO_* bits of 6.18; 0 when segs == 1
+        ("hash", "u4"),  # raw skb hash that it was grouped by
+        ("hash_type", "u1"),  # HashType
+        ("ip_summed", "u1"),  # IpSummed after GRO
+        ("csum_level", "u1"),
+        (
+            "tcp_flags",
+            "u1",
+        ),  # flag octet of the first TCP header, FIN and PSH of the joined ones in it
+        ("after", "i8"),  # packets that had entered this NAPI's GRO when it was delivered
+        ("pad", "u1", (24,)),
+    ],
+    align=True,
+)
+
+GRO_CFG = np.dtype(
+    [  # what the device and the kernel say about GRO
+        ("max_size", "u4"),  # gro_max_size: an IPv6 skb stays below it
+        ("ipv4_max_size", "u4"),  # gro_ipv4_max_size: every other skb
+        ("enabled", "u1"),  # the device's gro feature
+        ("udp_forwarding", "u1"),  # rx-udp-gro-forwarding
+        ("fresh_skb", "u1"),  # a cpumap's kthread: no hash, no checksum state, no VLAN metadata
+        ("fixed_id_needs_df", "u1"),  # KernelProfile.gro_fixed_id_needs_df
+    ],
+    align=True,
+)
+
 SKB_DECISION = np.dtype(
     [  # one row per skb: what the stack decided for it
         ("direction", "u1"),  # Direction
@@ -380,7 +415,9 @@ def allocate(columns: tuple[Column, ...], rows: int) -> dict[str, NDArray[np.gen
     }
 
 
-def addresses(columns: tuple[Column, ...], arrays: Mapping[str, NDArray[np.generic]]) -> NDArray[np.uint64]:
+def addresses(
+    columns: tuple[Column, ...], arrays: Mapping[str, NDArray[np.generic]]
+) -> NDArray[np.uint64]:
     """The columns' memory addresses in declared order: the core overlays a struct of pointers on this.
 
     Raises:
@@ -392,6 +429,8 @@ def addresses(columns: tuple[Column, ...], arrays: Mapping[str, NDArray[np.gener
         array = arrays[name]
         shape = (rows,) if width == 1 else (rows, width)
         if array.dtype != np.dtype(kind) or array.shape != shape or not array.flags.c_contiguous:
-            raise TypeError(f"column {name}: {array.dtype}{array.shape} is not a contiguous {kind}{shape}")
+            raise TypeError(
+                f"column {name}: {array.dtype}{array.shape} is not a contiguous {kind}{shape}"
+            )
         out[index] = array.__array_interface__["data"][0]
     return out

@@ -16,7 +16,9 @@ def check_engine(engine: str) -> None:
     """Refuse an engine that does not exist, with the nearest name."""
     if engine not in PACKAGES:
         close = get_close_matches(str(engine), PACKAGES, n=1, cutoff=0.3)
-        raise ConfigError("engine", repr(engine), '"core" or "ref"', repr(close[0]) if close else "")
+        raise ConfigError(
+            "engine", repr(engine), '"core" or "ref"', repr(close[0]) if close else ""
+        )
 
 
 def stage(engine: str, name: str) -> ModuleType:

@@ -51,7 +51,12 @@ class Explanation:
         return {
             "packet": self.packet,
             "entries": [
-                {"kind": e.kind, "name": e.name, "said": e.said, "facts": {k: str(v) for k, v in e.facts.items()}}
+                {
+                    "kind": e.kind,
+                    "name": e.name,
+                    "said": e.said,
+                    "facts": {k: str(v) for k, v in e.facts.items()},
+                }
                 for e in self.entries
             ],
             "secrets": names_of(Secret(int(self.decisions.arrays["secrets"][self.packet]))),

@@ -55,7 +55,7 @@ def decide(host: Host, plan: Plan, polls: Polls | None, engine: str, **recorder:
     if polls is None:
         polls = make_polls(plan, queue, engine)
     else:
-        check_polls(polls, queue)
+        check_polls(polls, queue, queues=len(plan.rxq_irq_cpu))
     out = steering.run(plan, arrived, polls, complete_after(polls), **recorder)
     first = np.array([*plan.nics["rxq_first"]], dtype=np.int32)
     nic = plan.packets.nic

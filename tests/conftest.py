@@ -9,6 +9,13 @@ from types import ModuleType
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.rules_drawn import (  # noqa: F401  (hooks: pytest finds them by name)
+    pytest_configure,
+    pytest_sessionfinish,
+    pytest_terminal_summary,
+    pytest_testnodedown,
+)
+
 settings.register_profile(
     "default",
     deadline=None,

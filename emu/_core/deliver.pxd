@@ -1,8 +1,9 @@
 """An skb goes up: RPS, protocol, socket (docs/steer.md, steps 1 to 4)."""
 from emu._core.direction cimport DIR_FORWARDED, DIR_OTHER, DIR_RECEIVED
 from emu._core.flow_hash cimport flow_hash
-from emu._core.gro cimport skb_t
-from emu._core.lookup cimport found_t, lookup_packet
+from emu._core.gro_held cimport skb_t
+from emu._core.lookup cimport lookup_packet
+from emu._core.lookup_table cimport found_t
 from emu._core.mix cimport flow_mix
 from emu._core.reply cimport flow_t, reply
 from emu._core.rps cimport rps_cpu

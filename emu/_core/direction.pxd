@@ -34,7 +34,7 @@ cdef inline u8 direction_of(
     if is_own(family, words, n, version, p.saddr + 4 * i):
         return DIR_SENT
     if version == 4:
-        if (first_octet >= 224 and first_octet <= 239) or daddr[0] == 0xFFFFFFFF:
+        if (first_octet >= 224 and first_octet <= 239) or daddr[0] == <u32>0xFFFFFFFF:
             return DIR_RECEIVED
     elif first_octet == 0xFF:
         return DIR_RECEIVED

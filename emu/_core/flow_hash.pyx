@@ -1,7 +1,8 @@
 """The flow hash over arrays: the doors of the stage."""
 import numpy as np
 
-from emu.errors import ConfigError
+from emu.model.arrays import column
+from emu.model.inputs import siphash_key
 
 from emu._core.flow_hash cimport flow_hash, two_words
 from emu._core.siphash cimport sip_final, sip_init, sip_t, sip_word
@@ -10,21 +11,18 @@ from emu._core.types cimport flow_key_t, packets_t, u8, u32, u64
 
 def key_words(key16):
     """The 16-byte secret as two little-endian words."""
-    if len(key16) != 16:
-        raise ConfigError("flow_hash: key", f"{len(key16)} bytes", "16 bytes")
-    return np.frombuffer(bytes(key16), dtype="<u8").astype(np.uint64)
+    return np.frombuffer(siphash_key(key16), dtype="<u8").astype(np.uint64)
 
 
 def siphash(key16, data):
     """SipHash-2-4 of each row of uint8[n, w]: uint64[n]."""
     cdef const u64[::1] key = key_words(key16)
-    if data.ndim != 2:
-        raise ConfigError("siphash: data", f"{data.ndim} dimensions", "uint8[n, w]")
-    cdef Py_ssize_t n = data.shape[0]
-    cdef Py_ssize_t width = data.shape[1]
+    rows = column("siphash: data", data, "u1", width=-1)
+    cdef Py_ssize_t n = rows.shape[0]
+    cdef Py_ssize_t width = rows.shape[1]
     # Rows end in the length octet that SipHash puts behind the tail.
     padded = np.zeros((n, (width // 8 + 1) * 8), dtype=np.uint8)
-    padded[:, :width] = data
+    padded[:, :width] = rows
     padded[:, padded.shape[1] - 1] = width & 0xFF
     cdef const u64[:, ::1] words = padded.view(np.uint64)
     cdef Py_ssize_t count = words.shape[1]
@@ -43,7 +41,7 @@ def siphash(key16, data):
 
 
 def flow_hash_packets(packets, key16):
-    """skb_get_hash of every packet: (uint32[n] hash, uint8[n] whether ports or a flow label stand in it)."""
+    """Hash every packet: (hash uint32[n], l4 uint8[n]: ports or a flow label stand in it)."""
     cdef const u64[::1] key = key_words(key16)
     cdef Py_ssize_t n = len(packets)
     out = np.empty(n, dtype=np.uint32)

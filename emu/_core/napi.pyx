@@ -1,9 +1,9 @@
 """The interrupt model: which packets each NAPI poll takes, and when (docs/steer.md)."""
 import numpy as np
 
-from emu.errors import ConfigError
+from emu.model.inputs import interrupts
 
-from emu._core.types cimport i32, i64, u8
+from emu._core.types cimport i32, i64
 
 
 def make_polls(queue, arrival_ps, rx_usecs_ps, rx_frames, *, weight=64, jiffy_ps=4 * 10**9):
@@ -12,22 +12,27 @@ def make_polls(queue, arrival_ps, rx_usecs_ps, rx_frames, *, weight=64, jiffy_ps
     Args:
         queue: int32[n], rx queue of the host per packet; -1 not received.
         arrival_ps: int64[n], >= 0; need not be in order.
-        rx_usecs_ps: int64[queues], how long an interrupt is held back.
-        rx_frames: int32[queues], waiting frames that fire it at once; 0 no such limit.
+        rx_usecs_ps: int64[q], how long an interrupt is held back; 0 not at all.
+        rx_frames: int32[q], waiting frames that fire it at once; 0 no such limit.
         weight: most packets of one poll.
-        jiffy_ps: length of a jiffy; not used for the polls themselves.
+        jiffy_ps: length of a jiffy; no poll depends on it.
 
     Returns:
-        order int64[m], poll_queue int32[p], poll_first int64[p], poll_count int32[p], poll_time_ps int64[p].
+        order int64[m], the received packets as the polls take them; and per poll, in order of time
+        and queue, poll_queue int32[p], poll_first int64[p] (its place in order), poll_count
+        int32[p], poll_time_ps int64[p].
+
+    Raises:
+        ConfigError: columns that do not fit each other, or a number out of range.
     """
-    check_input(queue, arrival_ps, rx_usecs_ps, rx_frames, weight)
-    by_queue = sort_by_queue(queue, arrival_ps, len(rx_usecs_ps))
+    given = interrupts(queue, arrival_ps, rx_usecs_ps, rx_frames, weight, jiffy_ps)
+    by_queue = sort_by_queue(given.queue, given.arrival_ps, len(given.rx_usecs_ps))
     cdef Py_ssize_t m = len(by_queue)
-    cdef const i64[::1] packets = np.ascontiguousarray(by_queue, dtype=np.int64)
-    cdef const i64[::1] times = np.ascontiguousarray(arrival_ps, dtype=np.int64)
-    cdef const i32[::1] queues = np.ascontiguousarray(queue, dtype=np.int32)
-    cdef const i64[::1] usecs = np.ascontiguousarray(rx_usecs_ps, dtype=np.int64)
-    cdef const i32[::1] frames = np.ascontiguousarray(rx_frames, dtype=np.int32)
+    cdef const i64[::1] packets = by_queue
+    cdef const i64[::1] times = given.arrival_ps
+    cdef const i32[::1] queues = given.queue
+    cdef const i64[::1] usecs = given.rx_usecs_ps
+    cdef const i32[::1] frames = given.rx_frames
     cdef Py_ssize_t most = weight
     poll_queue = np.empty(m, dtype=np.int32)
     poll_first = np.empty(m, dtype=np.int64)
@@ -66,8 +71,7 @@ def make_polls(queue, arrival_ps, rx_usecs_ps, rx_frames, *, weight=64, jiffy_ps
     by_time = np.argsort(poll_time[polls], kind="stable")
     counts = poll_count[polls][by_time]
     firsts = poll_first[polls][by_time]
-    new_first = np.zeros(k, dtype=np.int64)
-    new_first[1:] = np.cumsum(counts, dtype=np.int64)[:-1] if k else 0
+    new_first = np.cumsum(counts, dtype=np.int64) - counts
     return (
         gather(by_queue, firsts, counts, new_first),
         poll_queue[polls][by_time],
@@ -80,7 +84,7 @@ def make_polls(queue, arrival_ps, rx_usecs_ps, rx_frames, *, weight=64, jiffy_ps
 def gather(packets, firsts, counts, new_firsts):
     """The packets of each poll behind each other, in the polls' order: int64[m]."""
     out = np.empty(len(packets), dtype=np.int64)
-    cdef const i64[::1] source = np.ascontiguousarray(packets, dtype=np.int64)
+    cdef const i64[::1] source = packets
     cdef const i64[::1] first = firsts
     cdef const i32[::1] count = counts
     cdef const i64[::1] target = new_firsts
@@ -99,35 +103,39 @@ def sort_by_queue(queue, arrival_ps, queues):
 
     A counting sort; packets of one instant keep the table's order.
     """
-    arrivals = np.asarray(arrival_ps)
-    in_order = bool((arrivals[1:] >= arrivals[:-1]).all())
-    by_time = np.arange(len(arrivals)) if in_order else np.argsort(arrivals, kind="stable")
-    cdef const i32[::1] number = np.ascontiguousarray(queue, dtype=np.int32)
-    cdef const i64[::1] rows = np.ascontiguousarray(by_time, dtype=np.int64)
-    counts = np.bincount(np.asarray(queue) + 1, minlength=queues + 1)
-    starts = np.zeros(queues + 1, dtype=np.int64)
-    starts[1:] = np.cumsum(counts[1:])
-    cdef i64[::1] place = starts
-    out = np.empty(len(arrivals) - int(counts[0]), dtype=np.int64)
+    cdef const i32[::1] number = queue
+    cdef const i64[::1] arrival = arrival_ps
+    cdef Py_ssize_t n = number.shape[0]
+    # Slot 0 counts the packets that no NIC received.
+    counts = np.bincount(queue + 1, minlength=queues + 1)
+    starts = np.cumsum(counts) - counts - int(counts[0])
+    cdef i64[::1] place = np.ascontiguousarray(starts[1:], dtype=np.int64)
+    out = np.empty(n - int(counts[0]), dtype=np.int64)
     cdef i64[::1] sorted_rows = out
+    cdef const i64[::1] by_time
     cdef Py_ssize_t k
     cdef i64 row
+    if in_order(arrival):
+        with nogil:
+            for k in range(n):
+                if number[k] >= 0:
+                    sorted_rows[place[number[k]]] = k
+                    place[number[k]] += 1
+        return out
+    by_time = np.argsort(arrival_ps, kind="stable")
     with nogil:
-        for k in range(rows.shape[0]):
-            row = rows[k]
+        for k in range(n):
+            row = by_time[k]
             if number[row] >= 0:
                 sorted_rows[place[number[row]]] = row
                 place[number[row]] += 1
     return out
 
 
-def check_input(queue, arrival_ps, rx_usecs_ps, rx_frames, weight):
-    """Refuse columns that do not fit each other."""
-    if len(queue) != len(arrival_ps) or len(rx_usecs_ps) != len(rx_frames):
-        raise ConfigError("make_polls", "columns of different lengths", "one entry per packet, one per queue")
-    if len(queue) and (int(np.max(queue)) >= len(rx_usecs_ps) or int(np.min(queue)) < -1):
-        raise ConfigError("make_polls: queue", int(np.max(queue)), f"-1..{len(rx_usecs_ps) - 1}")
-    if len(arrival_ps) and int(np.min(arrival_ps)) < 0:
-        raise ConfigError("make_polls: arrival_ps", int(np.min(arrival_ps)), "0 or more")
-    if weight < 1:
-        raise ConfigError("make_polls: weight", weight, "1 or more")
+cdef bint in_order(const i64[::1] times) noexcept nogil:
+    """Whether no time goes back."""
+    cdef Py_ssize_t k
+    for k in range(1, times.shape[0]):
+        if times[k] < times[k - 1]:
+            return False
+    return True

@@ -1,5 +1,6 @@
 """What happens between packets: a mask is written, a socket opens or closes, threads move (emu/model/ops.py)."""
-from emu._core.lookup cimport lookup_close, lookup_open, lookup_set_incoming_cpu, lookup_set_mask
+from emu._core.lookup cimport lookup_open, lookup_set_incoming_cpu, lookup_set_mask
+from emu._core.lookup_ops cimport lookup_close
 from emu._core.state cimport op_t, steer_t
 from emu._core.types cimport i32, u8, u32, u64
 from emu._core.xps cimport xps_set

@@ -1,25 +1,34 @@
 """One NAPI poll: frames to the cpumap or to GRO, then the skbs go up, then kthreads and workers (docs/steer.md)."""
-from emu._core.cpumap cimport cpumap_consume, cpumap_enqueue, cpumap_flush, cpumap_step_flush, cpumap_target
-from emu._core.deliver cimport deliver_skb, new_decision
-from emu._core.gro cimport gro_cfg_t, gro_deliver, gro_flush, gro_receive, gro_t
+from emu._core.cpumap cimport (
+    DESIGN_NAPI,
+    DESIGN_PLAIN,
+    FLUSH_NONE,
+    FLUSH_OLD,
+    NAPI_BUDGET,
+    cpumap_consume,
+    cpumap_empty,
+    cpumap_enqueue,
+    cpumap_flush,
+    cpumap_step_flush,
+    cpumap_target,
+)
+from emu._core.deliver cimport deliver_skb
+from emu._core.gro cimport gro_receive
+from emu._core.gro_held cimport gro_cfg_t, gro_deliver, gro_flush, gro_t
 from emu._core.lookup cimport lookup_prefetch
 from emu._core.sockmap cimport psock_run
 from emu._core.state cimport (
     COUNT_CPUMAP,
     COUNT_GRO,
     DROP_CPUMAP_RING_FULL,
-    GRO_BYPASS,
-    HASH_NONE,
     NO_CPUMAP,
     nic_t,
     steer_t,
 )
 from emu._core.types cimport i32, i64, u8, u32
 
-
 cdef enum:
     WEIGHT = 64
-    DESIGN_PLAIN = 0
 
 
 cdef inline void deliver_list(steer_t *s, gro_t *g, i32 cpu, i32 nic, i32 rxq) noexcept nogil:
@@ -69,3 +78,77 @@ cdef inline void run_workers(steer_t *s) noexcept nogil:
     for k in range(s.scheduled_count):
         psock_run(&s.psocks[s.scheduled[k]])
     s.scheduled_count = 0
+
+
+cdef inline void run_kthread(steer_t *s, i32 nic, u32 entry, i64 jiffy) noexcept nogil:
+    """A cpumap entry drains its ring, at most 8 frames a step (CPUMAP-11, 15, 20, 21)."""
+    cdef gro_t *g = &s.kthreads[entry]
+    cdef u8 design = s.nics[nic].cpumap_design
+    cdef u32 frames[8]
+    cdef u32 n
+    cdef u32 k
+    cdef u32 since_flush = 0
+    cdef bint empty = False
+    cdef int flush
+    while not empty:
+        n = cpumap_consume(&s.cpumap, entry, frames)
+        for k in range(n):
+            receive_one(s, g, &s.kthread_gro[nic], frames[k], 0, 0, jiffy)
+        since_flush += n
+        empty = cpumap_empty(&s.cpumap, entry)
+        flush = cpumap_step_flush(design, since_flush, empty, s.hz)
+        if flush != FLUSH_NONE:
+            gro_flush(g, s.skbs, flush == FLUSH_OLD, jiffy)
+            if design == DESIGN_NAPI and empty and since_flush >= NAPI_BUDGET:
+                # The full poll is followed by one that finds nothing and completes.
+                gro_deliver(g, s.skbs)
+                gro_flush(g, s.skbs, False, jiffy)
+            since_flush = 0
+        if flush != FLUSH_NONE or design == DESIGN_PLAIN:
+            gro_deliver(g, s.skbs)
+    deliver_list(s, g, <i32>s.cpumap.entries[entry].cpu, nic, -1)
+
+
+cdef inline void run_cpumap(steer_t *s, i32 nic, u32 producer, i64 jiffy) noexcept nogil:
+    """End of the driver's poll: bulks into rings, then every woken kthread runs (CPUMAP-6)."""
+    cdef u32 woken = cpumap_flush(&s.cpumap, producer)
+    cdef u32 k
+    for k in range(s.cpumap.lost_count):
+        s.packet_drop[s.cpumap.lost[k]] = DROP_CPUMAP_RING_FULL
+    s.cpumap.lost_count = 0
+    for k in range(woken):
+        run_kthread(s, nic, s.cpumap.woken[k], jiffy)
+
+
+cdef inline i32 redirect_entry(steer_t *s, const nic_t *nic, u32 queue, i64 i) noexcept nogil:
+    """The cpumap entry that the NIC's XDP program sends packet i to; -1: it passes."""
+    cdef i32 entry
+    if nic.cpumap_design == NO_CPUMAP:
+        return -1
+    s.counts[COUNT_CPUMAP] += 1
+    entry = cpumap_target(nic.cpumap_rule, nic.cpumap_count, nic.cpumap_fixed, queue, s.p, i)
+    return entry if entry < 0 else <i32>nic.cpumap_first + entry
+
+
+cdef inline void run_poll(
+    steer_t *s, u32 rxq, const i64 *packets, u32 count, bint complete, i64 jiffy
+) noexcept nogil:
+    """One poll of rx queue rxq of the plan: takes count packets."""
+    cdef gro_t *g = &s.napis[rxq]
+    cdef i32 cpu = s.rxq_irq_cpu[rxq]
+    cdef u32 number = s.queue_nic[rxq]
+    cdef const nic_t *nic = &s.nics[number]
+    cdef u32 queue = rxq - nic.rxq_first
+    cdef i32 entry
+    cdef u32 k
+    for k in range(count):
+        entry = redirect_entry(s, nic, queue, packets[k])
+        if entry >= 0:
+            cpumap_enqueue(&s.cpumap, <u32>cpu, <u32>entry, <u32>packets[k])
+        else:
+            receive_from_queue(s, g, number, packets[k], jiffy)
+    close_poll(s, g, count, complete, jiffy)
+    deliver_list(s, g, cpu, <i32>number, <i32>queue)
+    if nic.cpumap_design != NO_CPUMAP:
+        run_cpumap(s, <i32>number, <u32>cpu, jiffy)
+    run_workers(s)

@@ -46,7 +46,7 @@ cdef inline void send_from(
     steer_t *s, skb_decision_t *d, u32 sock, const flow_t *flow, i32 nic, i32 cpu, i32 sk_rx
 ) noexcept nogil:
     """Choose the tx queue of a packet that a socket sends through a NIC from a CPU (netdev_pick_tx)."""
-    cdef const socket_t *row = &s.lookup.socks[sock]
+    cdef const socket_t *row = &s.rows[sock]
     cdef sock_state_t *state = &s.socks[sock]
     cdef u8 used_hash = 0
     cdef i32 cached = -1
@@ -113,7 +113,7 @@ cdef inline void reply(steer_t *s, skb_decision_t *d, u32 sock, const flow_t *fl
 
     rxq: rx queue within the NIC that the skb recorded, -1 none.
     """
-    cdef const socket_t *row = &s.lookup.socks[sock]
+    cdef const socket_t *row = &s.rows[sock]
     cdef sock_state_t *state = &s.socks[sock]
     cdef i32 sk_rx = -1
     cdef u32 target
@@ -127,7 +127,7 @@ cdef inline void reply(steer_t *s, skb_decision_t *d, u32 sock, const flow_t *fl
     if row.has_psock and row.psock_target >= 0:
         target = <u32>row.psock_target
         d.backlog_cpu = schedule_psock(s, target, d.cpu)
-        socket_flow(&s.lookup.socks[target], &own)
+        socket_flow(&s.rows[target], &own)
         if row.redirect_ingress:
             d.app_cpu = thread_cpu(s, target, own.mix, &d.secrets)
         else:

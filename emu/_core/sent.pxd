@@ -1,7 +1,8 @@
 """A captured packet that the host sent: whose it is, and its tx queue (docs/steer.md)."""
 from emu._core.deliver cimport new_decision
-from emu._core.gro cimport skb_t
-from emu._core.lookup cimport found_t, lookup_tuple
+from emu._core.gro_held cimport skb_t
+from emu._core.lookup cimport lookup_tuple
+from emu._core.lookup_table cimport found_t
 from emu._core.mix cimport flow_mix
 from emu._core.reply cimport flow_t, send_from, thread_cpu
 from emu._core.state cimport (
@@ -29,6 +30,7 @@ cdef inline u32 new_sent_skb(steer_t *s, i64 i) noexcept nogil:
     skb.gso_size = skb.gso_type = skb.hash = 0
     skb.hash_type = skb.csum_level = 0
     skb.ip_summed = s.p.ip_summed[i]
+    skb.tcp_flags = <u8>(s.p.tcp_w12[i] >> 16)
     skb.after = 0
     s.skb_of[i] = <i32>row
     s.gro_result[i] = GRO_BYPASS
@@ -68,7 +70,7 @@ cdef inline void send_packet(steer_t *s, i64 i) noexcept nogil:
         d.drop = DROP_NO_SOCKET
         return
     d.app_cpu = thread_cpu(s, <u32>found.sock, flow.mix, &d.secrets)
-    if s.lookup.socks[found.sock].state == SOCK_ESTABLISHED:
+    if s.rows[found.sock].state == SOCK_ESTABLISHED:
         sk_rx = s.socks[found.sock].rx_queue
     d.tx_of = TX_SENT
     send_from(s, d, <u32>found.sock, &flow, nic, d.app_cpu, sk_rx)

@@ -1,9 +1,9 @@
 """A steer's state: the plan's arrays as pointers, and what the stages remember between packets."""
 from emu._core.cpumap cimport cpumap_t
-from emu._core.gro cimport gro_cfg_t, gro_t, skb_t
-from emu._core.lookup cimport lookup_t
+from emu._core.gro_held cimport gro_cfg_t, gro_t, skb_t
+from emu._core.lookup_table cimport lookup_t
 from emu._core.sockmap cimport psock_t
-from emu._core.types cimport flow_key_t, i32, i64, packets_t, rss_t, u8, u16, u32, u64
+from emu._core.types cimport flow_key_t, i32, i64, packets_t, socket_t, u8, u16, u32, u64
 from emu._core.xps cimport xps_dev_t
 
 cdef enum:
@@ -132,6 +132,7 @@ cdef struct steer_t:
     const u32 *rx_hash
     const u8 *rx_hash_type
     const i32 *rx_queue
+    const u32 *queue_nic  # NIC of each rx queue
     u64 txhash_seed
     u32 nic_count
     u32 socket_count
@@ -145,6 +146,7 @@ cdef struct steer_t:
     cpumap_t cpumap       # every NIC's entries, one behind the other
     xps_dev_t *xps        # one per NIC
     lookup_t lookup
+    const socket_t *rows  # the sockets as they are now: the lookup's own copy
     sock_state_t *socks
     psock_t *psocks
     u32 *scheduled        # psocks whose workers run at the end of the poll

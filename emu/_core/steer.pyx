@@ -1,26 +1,31 @@
 """The steer loop: a plan in, decisions out. What it means stands in docs/steer.md."""
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
 
 import numpy as np
 
 from emu import dtypes
+from emu._core.rss import toeplitz_tables
 
-from emu._core.deliver cimport new_decision
+from emu._core.cpumap cimport DESIGN_PLAIN, cpumap_free, cpumap_init
 from emu._core.direction cimport DIR_SENT, direction_of
-from emu._core.gro cimport gro_cfg_t, gro_init, gro_t
-from emu._core.lookup cimport lookup_cfg_t, lookup_free, lookup_init
+from emu._core.gro_held cimport gro_cfg_t, gro_init, gro_t, skb_t
+from emu._core.lookup cimport lookup_free, lookup_init
+from emu._core.lookup_table cimport lookup_cfg_t
 from emu._core.ops cimport apply_op
-from emu._core.poll cimport flush_everything, run_poll
+from emu._core.poll cimport run_poll
 from emu._core.rss cimport rss_hash, rss_queue
 from emu._core.sent cimport send_packet
+from emu._core.sockmap cimport psock_init, psock_t
 from emu._core.state cimport (
     COUNT_RSS,
     GRO_BYPASS,
-    NO_CPUMAP,
+    HASH_NONE,
+    SECRET_RSS_KEY,
     nic_t,
     op_t,
     skb_decision_t,
-    skb_t,
+    sock_state_t,
     steer_t,
 )
 from emu._core.types cimport (
@@ -35,6 +40,7 @@ from emu._core.types cimport (
     u32,
     u64,
 )
+from emu._core.xps cimport xps_dev_t, xps_free, xps_init
 
 
 def arrive(plan):
@@ -44,8 +50,6 @@ def arrive(plan):
         dict: direction uint8[n] (Direction), rx_hash uint32[n], rx_hash_type uint8[n] (HashType), rx_queue int32[n] (queue of the
         plan, -1 for sent packets).
     """
-    from emu._core.rss import toeplitz_tables
-
     packets = plan.packets
     cdef Py_ssize_t n = len(packets)
     cdef const u64[::1] addresses = packets.addresses
@@ -85,3 +89,260 @@ def arrive(plan):
         "rx_hash_type": type_array,
         "rx_queue": queue_array,
     }
+
+
+cdef class Steering:
+    """A run's state: C memory that goes with it, and references that keep the plan's arrays alive."""
+
+    cdef steer_t s
+    cdef object plan
+    cdef list kept
+    cdef u32 rx_queues
+    cdef u32 entries
+    cdef Py_ssize_t packets
+
+    def __cinit__(self):
+        self.kept = []
+
+    def __dealloc__(self):
+        cdef u32 k
+        lookup_free(&self.s.lookup)
+        if self.s.xps != NULL:
+            for k in range(self.s.nic_count):
+                xps_free(&self.s.xps[k])
+        cpumap_free(&self.s.cpumap)
+        free(self.s.napis)
+        free(self.s.kthreads)
+
+    cdef const u8 *keep(self, object array, str dtype) except NULL:
+        """Address of an array's first byte; an empty array gets one zero element, so that the address is valid."""
+        array = np.ascontiguousarray(array, dtype=dtype) if dtype else np.ascontiguousarray(array)
+        if array.size == 0:
+            array = np.zeros(1, dtype=array.dtype)
+        self.kept.append(array)
+        cdef const u8[::1] view = array.reshape(-1).view(np.uint8)
+        return &view[0]
+
+    def __init__(self, plan, arrived, Py_ssize_t most_taken):
+        """Allocate for a plan; most_taken: packets of the largest poll."""
+        self.plan = plan
+        cdef Py_ssize_t n = len(plan.packets)
+        self.packets = n
+        self.s.p = <const packets_t *>self.keep(plan.packets.addresses, "u8")
+        self.s.blob = self.keep(plan.packets.blob, "u1")
+        self.s.flow_keys = <const flow_key_t *>self.keep(plan.packets.flow_keys, "")
+        self.s.flow_hash_key = <const u64 *>self.keep(plan.flow_hash_key, "u8")
+        self.s.nics = <const nic_t *>self.keep(plan.nics, "")
+        self.s.rxq_irq_cpu = <const i32 *>self.keep(plan.rxq_irq_cpu, "i4")
+        self.s.rps_off = <const u32 *>self.keep(plan.rps_off, "u4")
+        self.s.rps_len = <const u32 *>self.keep(plan.rps_len, "u4")
+        self.s.rps_cpus = <const u16 *>self.keep(plan.rps_cpus, "u2")
+        self.s.txq_irq_cpu = <const i32 *>self.keep(plan.txq_irq_cpu, "i4")
+        self.s.online = self.keep(plan.online, "u1")
+        self.s.app_cpus = <const i32 *>self.keep(plan.app_cpus, "i4")
+        queue_nic = np.repeat(np.arange(len(plan.nics)), plan.nics["rxq_count"])
+        self.s.queue_nic = <const u32 *>self.keep(queue_nic, "u4")
+        self.s.direction = self.keep(arrived["direction"], "u1")
+        self.s.rx_hash = <const u32 *>self.keep(arrived["rx_hash"], "u4")
+        self.s.rx_hash_type = self.keep(arrived["rx_hash_type"], "u1")
+        self.s.rx_queue = <const i32 *>self.keep(arrived["rx_queue"], "i4")
+        self.s.txhash_seed = plan.txhash_seed
+        self.s.nic_count = len(plan.nics)
+        self.s.socket_count = len(plan.sockets)
+        self.s.hz = plan.hz
+        self.rx_queues = len(plan.rxq_irq_cpu)
+        self.entries = len(plan.cpumap_cpu)
+        self.allocate_results(n)
+        self.allocate_queues(most_taken)
+        self.allocate_sockets()
+
+    cdef u8 *room(self, Py_ssize_t count, Py_ssize_t size) except NULL:
+        """Zeroed memory that lives as long as the run."""
+        return <u8 *>self.keep(np.zeros(max(count, 1) * size, dtype=np.uint8), "")
+
+    cdef int allocate_results(self, Py_ssize_t n) except -1:
+        """Rows for every packet; what is never written is never paged in."""
+        self.s.skbs = <skb_t *>self.room(n, sizeof(skb_t))
+        self.s.delivery = <u32 *>self.room(n, sizeof(u32))
+        self.s.decided = <skb_decision_t *>self.room(n, sizeof(skb_decision_t))
+        self.s.skb_of = <i32 *>self.room(n, sizeof(i32))
+        self.s.gro_result = self.room(n, 1)
+        self.s.packet_drop = self.room(n, 1)
+        memset(self.s.skb_of, 0xFF, n * sizeof(i32))
+        memset(self.s.gro_result, GRO_BYPASS, n)
+        return 0
+
+    cdef int allocate_queues(self, Py_ssize_t most_taken) except -1:
+        """NAPIs, kthreads, XPS devices, cpumap entries."""
+        cdef u32 k
+        cdef gro_cfg_t *cfg
+        cdef const nic_t *nic
+        cdef const i32 *cpus = <const i32 *>self.keep(self.plan.cpumap_cpu, "i4")
+        cdef const u32 *sizes = <const u32 *>self.keep(self.plan.cpumap_qsize, "u4")
+        # A poll gives the stack at most what it took and what was held before.
+        self.s.rx_list = <u32 *>self.room(most_taken + 64 + 8, sizeof(u32))
+        self.s.rxq_rps = <i32 *>self.keep(np.array(self.plan.rxq_rps, dtype=np.int32), "i4")
+        self.s.nic_gro = <gro_cfg_t *>self.room(self.s.nic_count, sizeof(gro_cfg_t))
+        self.s.kthread_gro = <gro_cfg_t *>self.room(self.s.nic_count, sizeof(gro_cfg_t))
+        self.s.napis = <gro_t *>calloc(max(self.rx_queues, 1), sizeof(gro_t))
+        self.s.kthreads = <gro_t *>calloc(max(self.entries, 1), sizeof(gro_t))
+        self.s.xps = <xps_dev_t *>self.room(self.s.nic_count, sizeof(xps_dev_t))
+        if self.s.napis == NULL or self.s.kthreads == NULL:
+            raise MemoryError
+        for k in range(self.rx_queues):
+            gro_init(&self.s.napis[k], self.s.rx_list)
+        for k in range(self.entries):
+            gro_init(&self.s.kthreads[k], self.s.rx_list)
+        for k in range(self.s.nic_count):
+            nic = &self.s.nics[k]
+            cfg = &self.s.nic_gro[k]
+            cfg.max_size = nic.max_size
+            cfg.ipv4_max_size = nic.ipv4_max_size
+            cfg.enabled = nic.gro
+            cfg.udp_forwarding = nic.udp_forwarding
+            cfg.fixed_id_needs_df = self.plan.gro_fixed_id_needs_df
+            self.s.kthread_gro[k] = cfg[0]
+            self.s.kthread_gro[k].fresh_skb = 1
+            if nic.cpumap_design == DESIGN_PLAIN:
+                self.s.kthread_gro[k].enabled = 0
+            if xps_init(&self.s.xps[k], nic.txq_count, nic.rxq_count, self.plan.ncpus) < 0:
+                raise MemoryError
+        if cpumap_init(&self.s.cpumap, cpus, sizes, self.entries, <u32>most_taken) < 0:
+            raise MemoryError
+        return 0
+
+    cdef int allocate_sockets(self) except -1:
+        """Lookup tables, what sockets remember, psocks."""
+        cdef u32 k
+        cdef u32 n = self.s.socket_count
+        cdef const u64 *masks = <const u64 *>self.keep(self.plan.masks, "u8")
+        cdef const lookup_cfg_t *cfg = <const lookup_cfg_t *>self.keep(self.plan.lookup_cfg, "")
+        cdef const socket_t *rows = <const socket_t *>self.keep(self.plan.sockets, "")
+        self.s.socks = <sock_state_t *>self.room(n, sizeof(sock_state_t))
+        self.s.psocks = <psock_t *>self.room(n, sizeof(psock_t))
+        self.s.scheduled = <u32 *>self.room(n, sizeof(u32))
+        for k in range(n):
+            self.s.socks[k].tx_queue = self.s.socks[k].rx_queue = -1
+            self.s.socks[k].app_off = rows[k].app_off
+            self.s.socks[k].app_len = rows[k].app_len
+            psock_init(&self.s.psocks[k], rows[k].psock_cpu)
+        if lookup_init(&self.s.lookup, rows, n, masks, self.plan.mask_words, cfg) < 0:
+            raise MemoryError
+        self.s.rows = self.s.lookup.socks
+        return 0
+
+    def results(self):
+        """What `run` answers."""
+        cdef Py_ssize_t i
+        cdef u32 d
+        cdef u32 m = self.s.delivered
+        cdef const nic_t *nic
+        skb_array = np.full(self.packets, -1, dtype=np.int32)
+        drop_array = np.zeros(self.packets, dtype=np.uint8)
+        secrets_array = np.zeros(self.packets, dtype=np.uint8)
+        cdef i32[::1] skb = skb_array
+        cdef u8[::1] drop = drop_array
+        cdef u8[::1] secrets = secrets_array
+        place_array = np.zeros(max(self.s.skb_rows, 1), dtype=np.int32)
+        cdef i32[::1] place = place_array
+        with nogil:
+            for d in range(m):
+                place[self.s.delivery[d]] = <i32>d
+            for i in range(self.packets):
+                if self.s.skb_of[i] >= 0:
+                    skb[i] = place[self.s.skb_of[i]]
+                    drop[i] = self.s.decided[skb[i]].drop
+                    secrets[i] = self.s.decided[skb[i]].secrets
+                    continue
+                nic = &self.s.nics[self.s.p.nic[i]]
+                drop[i] = self.s.packet_drop[i]
+                if nic.key_secret and nic.rxq_count > 1 and self.s.rx_hash_type[i] != HASH_NONE:
+                    secrets[i] = SECRET_RSS_KEY
+        skbs = np.empty(m, dtype=dtypes.SKB)
+        if m:
+            order = np.asarray(<u32[:m]> self.s.delivery)
+            rows = np.asarray(<u8[:self.s.skb_rows * sizeof(skb_t)]> <u8 *>self.s.skbs)
+            skbs = rows.view(dtypes.SKB)[order]
+            decided = np.asarray(<u8[:m * sizeof(skb_decision_t)]> <u8 *>self.s.decided)
+            decided = decided.view(dtypes.SKB_DECISION).copy()
+        else:
+            decided = np.empty(0, dtype=dtypes.SKB_DECISION)
+        counts = np.array([self.s.counts[d] for d in range(len(dtypes.STEER_STAGES))], dtype=np.uint64)
+        gro = np.asarray(<u8[:self.packets]> self.s.gro_result).copy()
+        return {
+            "gro": gro,
+            "skb": skb_array,
+            "drop": drop_array,
+            "secrets": secrets_array,
+            "skbs": skbs,
+            "decided": decided,
+            "counts": counts,
+        }
+
+    def go(self, polls, complete):
+        """Ops, sent packets and polls in order of time; at one instant in this order."""
+        sent_rows = np.flatnonzero(np.asarray(<const u8[:self.packets]> self.s.direction) == DIR_SENT)
+        sent_rows = sent_rows[np.argsort(self.plan.packets.arrival_ps[sent_rows], kind="stable")]
+        cdef const i64 *order = <const i64 *>self.keep(polls.order, "i8")
+        cdef const i32 *queue = <const i32 *>self.keep(polls.queue, "i4")
+        cdef const i64 *first = <const i64 *>self.keep(polls.first, "i8")
+        cdef const i32 *count = <const i32 *>self.keep(polls.count, "i4")
+        cdef const i64 *time_ps = <const i64 *>self.keep(polls.time_ps, "i8")
+        cdef const i64 *jiffy = <const i64 *>self.keep(polls.jiffy, "i8")
+        cdef const u8 *done = self.keep(complete, "u1")
+        cdef const i64 *sent = <const i64 *>self.keep(sent_rows, "i8")
+        cdef const op_t *ops = <const op_t *>self.keep(self.plan.ops, "")
+        cdef const u64 *xps_masks = <const u64 *>self.keep(self.plan.xps_masks, "u8")
+        cdef u32 xps_words = self.plan.xps_masks.shape[1]
+        cdef const i32 *node_of = <const i32 *>self.keep(self.plan.node_of, "i4")
+        cdef Py_ssize_t op_count = len(self.plan.ops)
+        cdef Py_ssize_t sent_count = len(sent_rows)
+        cdef Py_ssize_t poll_count = len(polls)
+        cdef Py_ssize_t op = 0
+        cdef Py_ssize_t send = 0
+        cdef Py_ssize_t poll = 0
+        cdef i64 never = <i64>0x7FFFFFFFFFFFFFFF
+        cdef i64 next_op
+        cdef i64 next_send
+        cdef i64 next_poll
+        cdef int failed = 0
+        with nogil:
+            while op < op_count or send < sent_count or poll < poll_count:
+                next_op = ops[op].time_ps if op < op_count else never
+                next_send = self.s.p.arrival_ps[sent[send]] if send < sent_count else never
+                next_poll = time_ps[poll] if poll < poll_count else never
+                if op < op_count and next_op <= next_send and next_op <= next_poll:
+                    failed = apply_op(&self.s, &ops[op], xps_masks, xps_words, node_of)
+                    if failed == -1:
+                        break
+                    op += 1
+                elif send < sent_count and next_send <= next_poll:
+                    send_packet(&self.s, sent[send])
+                    send += 1
+                else:
+                    run_poll(
+                        &self.s, <u32>queue[poll], order + first[poll], <u32>count[poll],
+                        done[poll], jiffy[poll],
+                    )
+                    poll += 1
+        if failed == -1:
+            raise MemoryError
+        self.s.counts[COUNT_RSS] = int((np.asarray(<const i32[:self.packets]> self.s.rx_queue) >= 0).sum())
+
+
+def run(plan, arrived, polls, complete):
+    """Take every decision behind the rx queue.
+
+    Args:
+        arrived: what `arrive` answered.
+        polls: every received packet once.
+        complete: uint8[polls], 1 when the NAPI completes after the poll.
+
+    Returns:
+        dict: gro uint8[n], skb int32[n], drop uint8[n], secrets uint8[n] per packet; skbs SKB[m] and decided SKB_DECISION[m] in
+        delivery order; counts uint64[stages] in the order of STEER_STAGES.
+    """
+    most = int(polls.count.max()) if len(polls) else 0
+    steering = Steering(plan, arrived, most)
+    steering.go(polls, complete)
+    return steering.results()

@@ -29,7 +29,9 @@ app = typer.Typer(
 
 JsonOption = Annotated[
     str | None,
-    typer.Option("--json", metavar="FILE", help="Write the result as JSON to FILE; - is standard output."),
+    typer.Option(
+        "--json", metavar="FILE", help="Write the result as JSON to FILE; - is standard output."
+    ),
 ]
 SeedOption = Annotated[int, typer.Option("--seed", help="Seed of traffic and secrets.", min=0)]
 EngineOption = Annotated[str, typer.Option("--engine", help="core or ref (the slow reference).")]
@@ -63,7 +65,8 @@ def bench(
 def steer(
     pcap: Annotated[Path, typer.Option("--pcap", help="A pcap or pcapng file, gzipped or not.")],
     host: Annotated[
-        Path | None, typer.Option("--host", help="A host in TOML; a 16-CPU example host when left out.")
+        Path | None,
+        typer.Option("--host", help="A host in TOML; a 16-CPU example host when left out."),
     ] = None,
     json_file: JsonOption = None,
     seed: Annotated[
@@ -101,7 +104,9 @@ def write_json(target: str | None, result: dict[str, object]) -> None:
         os.replace(part, path)
     except OSError as error:
         part.unlink(missing_ok=True)
-        raise ConfigError("--json", target, f"a file that can be written ({error.strerror})") from None
+        raise ConfigError(
+            "--json", target, f"a file that can be written ({error.strerror})"
+        ) from None
 
 
 def main() -> None:

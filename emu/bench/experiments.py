@@ -16,7 +16,7 @@ from emu.model.masks import CpuSet
 from emu.model.nic import Cpumap, Nic
 from emu.model.packets import Packets
 from emu.model.secrets import Secrets
-from emu.model.sockets import Sockmap, Socket
+from emu.model.sockets import Socket, Sockmap
 from emu.model.topology import Topology
 from emu.result.decisions import Decisions
 from emu.result.summary import sending_cpu
@@ -94,7 +94,11 @@ def mask_hosts(seed: int, quick: bool) -> tuple[Host, Host, Packets]:
     )
     masked = tuple(attrs.evolve(socket, cpu_mask=socket.threads) for socket in servers)
     packets = generate(
-        packets=2_000 if quick else 20_000, flows=2_000 if quick else 20_000, local=f"{SERVER}:7", payload_bytes=512, seed=seed
+        packets=2_000 if quick else 20_000,
+        flows=2_000 if quick else 20_000,
+        local=f"{SERVER}:7",
+        payload_bytes=512,
+        seed=seed,
     )
     return before, before.replace(sockets=masked), packets
 
@@ -115,7 +119,11 @@ def count_locality(decisions: Decisions) -> Numbers:
 def xps_hosts(seed: int, quick: bool) -> tuple[Host, Host, Packets]:
     """XPS: 16 CPUs, 16 queues, 500 request/response connections of 1 byte, threads on every CPU."""
     packets = generate(
-        packets=10_000 if quick else 100_000, flows=500, local=f"{SERVER}:12865", payload_bytes=1, seed=seed
+        packets=10_000 if quick else 100_000,
+        flows=500,
+        local=f"{SERVER}:12865",
+        payload_bytes=1,
+        seed=seed,
     )
     before = Host(
         topology=two_nodes(),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 
 import attrs
-
 from rich.console import Console
 from rich.table import Table as RichTable
 
@@ -101,7 +100,13 @@ def example_host() -> Host:
     No address is listed, so every packet counts as received.
     """
     servers = tuple(
-        Socket(name=f"{proto}-80-{cpu}", proto=proto, bind="[::]:80", reuseport=True, threads=CpuSet([cpu]))
+        Socket(
+            name=f"{proto}-80-{cpu}",
+            proto=proto,
+            bind="[::]:80",
+            reuseport=True,
+            threads=CpuSet([cpu]),
+        )
         for proto in ("tcp", "udp")
         for cpu in range(16)
     )
@@ -129,7 +134,8 @@ def with_interfaces(host: Host, packets: Packets, *, given: bool) -> Host:
             "a NIC for each interface of the capture, in its order",
         )
     extra = tuple(
-        attrs.evolve(host.nics[0], name=f"eth{index}") for index in range(len(host.nics), interfaces)
+        attrs.evolve(host.nics[0], name=f"eth{index}")
+        for index in range(len(host.nics), interfaces)
     )
     return host.replace(nics=(*host.nics, *extra))
 
@@ -192,13 +198,15 @@ def print_table(out: Console, title: str, table: Table) -> None:
         out.print(f"... and {len(rows) - ROWS_SHOWN:,} more rows (--json has them all)")
 
 
-NAMES_NOT_COUNTS = frozenset({"cpu", "node", "queue", "irq_cpu", "socket", "completion_cpu", "cpus"})
+NAMES_NOT_COUNTS = frozenset(
+    {"cpu", "node", "queue", "irq_cpu", "socket", "completion_cpu", "cpus"}
+)
 
 
 def any_count(row: dict[str, object]) -> bool:
     """Whether a row counts anything beside naming itself."""
     return any(
-        isinstance(value, int) and value for name, value in row.items() if name not in NAMES_NOT_COUNTS
+        isinstance(value, int) and value
+        for name, value in row.items()
+        if name not in NAMES_NOT_COUNTS
     )
-
-

@@ -11,15 +11,9 @@ import time
 from collections.abc import Callable
 
 import attrs
-import numpy as np
 
 from emu.bench.progress import Progress
-from emu.bench.speed_host import CPUS, KEY, speed_host, speed_traffic
-from emu.dtypes import NAPI_WEIGHT, CpumapRule
-from emu.engines import stage
-from emu.io.frames import frames_blob
-from emu.model.host import Host
-from emu.model.lower import lower
+from emu.bench.speed_host import speed_host, speed_traffic
 from emu.model.packets import Packets
 from emu.run import steer
 

@@ -12,13 +12,16 @@ from emu.model.masks import CpuSet
 from emu.model.nic import MICROSOFT_KEY, Cpumap, Nic, Rss
 from emu.model.packets import Packets
 from emu.model.secrets import Secrets
-from emu.model.sockets import Sockmap, Socket
+from emu.model.sockets import Socket, Sockmap
 from emu.model.topology import Topology
 
 CPUS = 16
 KEY = MICROSOFT_KEY
 SERVER = "10.0.0.1"
-FLOWS = {"trains": 4, "zipf": 400}  # packets per flow: 4 million packets are 1 million flows, or 10,000
+FLOWS = {
+    "trains": 4,
+    "zipf": 400,
+}  # packets per flow: 4 million packets are 1 million flows, or 10,000
 
 
 def speed_traffic(pattern: str, packets: int, seed: int) -> Packets:
@@ -77,7 +80,9 @@ def speed_host(traffic: Packets, seed: int) -> Host:
     )
 
 
-def in_sockmap(rows: np.ndarray[tuple[int], np.dtype[np.void]]) -> np.ndarray[tuple[int], np.dtype[np.void]]:
+def in_sockmap(
+    rows: np.ndarray[tuple[int], np.dtype[np.void]],
+) -> np.ndarray[tuple[int], np.dtype[np.void]]:
     """Put every 16th connection into a sockmap whose verdict redirects to the connection itself (an echo proxy)."""
     assert rows.dtype == SOCKET
     proxied = np.arange(0, len(rows), 16)

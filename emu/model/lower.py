@@ -238,7 +238,9 @@ def as_the_driver_hands_up(host: Host, packets: Packets) -> Packets:
     if not vouched.any():
         return packets
     return packets.replace(
-        ip_summed=np.where(vouched, np.uint8(IpSummed.UNNECESSARY), packets.ip_summed).astype(np.uint8)
+        ip_summed=np.where(vouched, np.uint8(IpSummed.UNNECESSARY), packets.ip_summed).astype(
+            np.uint8
+        )
     )
 
 

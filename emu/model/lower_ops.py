@@ -64,7 +64,9 @@ class OpLowering:
         self, where: str, op: model.WriteXpsCpus | model.WriteXpsRxqs | model.WriteRpsCpus
     ) -> OpRow:
         if op.nic not in self.nics:
-            raise ConfigError(where, f"nic={op.nic!r}", "a NIC of the host", _near(op.nic, self.nics))
+            raise ConfigError(
+                where, f"nic={op.nic!r}", "a NIC of the host", _near(op.nic, self.nics)
+            )
         row = self.nics[op.nic]
         nic = self.host.nics[row]
         is_rps = isinstance(op, model.WriteRpsCpus)

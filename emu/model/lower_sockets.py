@@ -119,7 +119,9 @@ def lookup_cfg(host: Host) -> NDArray[np.void]:
     row["hash_mix"] = secrets.hash_mix
     row["legacy"] = kernel.lookup == "legacy"
     row["mask_boost"] = kernel.mask_policy == "boost"
-    row["mask_v6_udp_quirk"] = ("none", "primary_only", "hash2_only").index(kernel.mask_v6_udp_quirk)
+    row["mask_v6_udp_quirk"] = ("none", "primary_only", "hash2_only").index(
+        kernel.mask_v6_udp_quirk
+    )
     row["cpu_aware"] = kernel.reuseport_cpu_aware
     row["tcp_port_added"] = kernel.tcp_ehash_port_added
     row["udp_slots"] = kernel.udp_slots

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +42,9 @@ class Packets:
             ValueError: an index column points outside ``flow_keys`` or ``blob``.
         """
         self._addresses = dtypes.addresses(dtypes.PACKET_COLUMNS, columns)
-        self.columns = {name: columns[name] for name, _, _ in dtypes.PACKET_COLUMNS}
+        self.columns: dict[str, NDArray[Any]] = {
+            name: columns[name] for name, _, _ in dtypes.PACKET_COLUMNS
+        }
         self.flow_keys = np.ascontiguousarray(flow_keys, dtype=dtypes.FLOW_KEY)
         self.blob = np.ascontiguousarray(blob, dtype=np.uint8)
         self.epoch_ns = epoch_ns
@@ -72,7 +75,7 @@ class Packets:
     def __len__(self) -> int:
         return len(self.columns["arrival_ps"])
 
-    def __getattr__(self, name: str) -> NDArray[np.generic]:
+    def __getattr__(self, name: str) -> NDArray[Any]:
         if name != "columns":
             column = self.columns.get(name)
             if column is not None:

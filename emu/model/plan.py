@@ -85,8 +85,12 @@ class Plan:
 
     def dump(self, path: str | Path) -> None:
         """Write the plan to an ``.npz`` file that `load` takes: what a bug report carries."""
-        arrays = {name: value for name, value in self._own().items() if isinstance(value, np.ndarray)}
-        scalars = {name: np.int64(value) for name, value in self._own().items() if isinstance(value, int)}
+        arrays = {
+            name: value for name, value in self._own().items() if isinstance(value, np.ndarray)
+        }
+        scalars = {
+            name: np.int64(value) for name, value in self._own().items() if isinstance(value, int)
+        }
         packets = {f"packets.{name}": array for name, array in self.packets.columns.items()}
         np.savez_compressed(
             Path(path),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from emu.dtypes import NAPI_WEIGHT
 from emu.errors import ConfigError
@@ -14,8 +14,12 @@ from emu.errors import ConfigError
 MAX_POLL = 1 << 16
 
 
-def _column(dtype: str) -> object:
-    return lambda values: np.ascontiguousarray(values, dtype=dtype)
+def _i4(values: ArrayLike) -> NDArray[np.int32]:
+    return np.ascontiguousarray(values, dtype=np.int32)
+
+
+def _i8(values: ArrayLike) -> NDArray[np.int64]:
+    return np.ascontiguousarray(values, dtype=np.int64)
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -25,17 +29,18 @@ class Polls:
     Attributes:
         order: ``int64[m]``, packets in the order they are taken.
         queue: ``int32[p]``, rx queue of the host (queues of NIC 0 first, then of NIC 1, ...).
-        first, count: ``int64[p]``, ``int32[p]``: poll k takes ``order[first[k] : first[k] + count[k]]``.
+        first: ``int64[p]``, poll k takes ``order[first[k] : first[k] + count[k]]``.
+        count: ``int32[p]``, packets that it takes.
         time_ps: ``int64[p]``, when it runs; never goes back.
         jiffy: ``int64[p]``, the jiffies counter then.
     """
 
-    order: NDArray[np.int64] = attrs.field(converter=_column("i8"))
-    queue: NDArray[np.int32] = attrs.field(converter=_column("i4"))
-    first: NDArray[np.int64] = attrs.field(converter=_column("i8"))
-    count: NDArray[np.int32] = attrs.field(converter=_column("i4"))
-    time_ps: NDArray[np.int64] = attrs.field(converter=_column("i8"))
-    jiffy: NDArray[np.int64] = attrs.field(converter=_column("i8"))
+    order: NDArray[np.int64] = attrs.field(converter=_i8)
+    queue: NDArray[np.int32] = attrs.field(converter=_i4)
+    first: NDArray[np.int64] = attrs.field(converter=_i8)
+    count: NDArray[np.int32] = attrs.field(converter=_i4)
+    time_ps: NDArray[np.int64] = attrs.field(converter=_i8)
+    jiffy: NDArray[np.int64] = attrs.field(converter=_i8)
 
     def __len__(self) -> int:
         return len(self.queue)
@@ -48,7 +53,14 @@ class Polls:
         times_ps: Sequence[int] | None = None,
         jiffies: Sequence[int] | None = None,
     ) -> Polls:
-        """Polls of one queue that take packets 0, 1, 2, ... by these counts, all at time 0 unless said."""
+        """Polls of one queue that take packets 0, 1, 2, ... by these counts.
+
+        Args:
+            counts: packets of each poll.
+            queue: the rx queue of all of them.
+            times_ps: when each runs; all at 0 when not given.
+            jiffies: the jiffies counter at each; 0 when not given.
+        """
         number = np.asarray(counts, dtype=np.int32)
         first = np.zeros(len(number), dtype=np.int64)
         first[1:] = np.cumsum(number, dtype=np.int64)[:-1]
@@ -68,22 +80,33 @@ class Polls:
         return Polls.of_counts([NAPI_WEIGHT] * whole + ([rest] if rest else []), queue=queue)
 
 
-def check_polls(polls: Polls, queue_of_packet: NDArray[np.int32]) -> None:
-    """Refuse polls that do not take each received packet exactly once, on its own queue, in order of time.
+def check_polls(
+    polls: Polls, queue_of_packet: NDArray[np.int32], *, queues: int | None = None
+) -> None:
+    """Refuse polls that do not take each received packet once, on its own queue, in order of time.
 
     Args:
-        queue_of_packet: ``int32[n]``, the rx queue of the host for each packet; -1 for one that no NIC received.
+        polls: the polls.
+        queue_of_packet: ``int32[n]``, the rx queue of each packet; -1 when no NIC received it.
+        queues: rx queues of the host; even a poll that takes nothing is of one of them.
 
     Raises:
         ConfigError: the first thing that does not fit.
     """
-    packets = len(queue_of_packet)
+    _check_form(polls, len(queue_of_packet), queues)
+    _check_taken(polls, queue_of_packet)
+
+
+def _check_form(polls: Polls, packets: int, queues: int | None) -> None:
+    """Lengths, ranges, places and times of the polls."""
     columns = (polls.first, polls.count, polls.time_ps, polls.jiffy)
     if any(len(column) != len(polls) for column in columns):
         raise ConfigError("polls", "columns of different lengths", "one row for each poll")
     order = polls.order
     if len(order) and (int(order.min()) < 0 or int(order.max()) >= packets):
-        raise ConfigError("polls: order", f"a packet outside 0..{packets - 1}", "rows of the packets")
+        raise ConfigError(
+            "polls: order", f"a packet outside 0..{packets - 1}", "rows of the packets"
+        )
     counts, first = polls.count.astype(np.int64), polls.first
     if len(polls) and (int(counts.min()) < 0 or int(counts.max()) > MAX_POLL):
         raise ConfigError("polls: count", f"{counts.min()}..{counts.max()}", f"0..{MAX_POLL}")
@@ -93,12 +116,26 @@ def check_polls(polls: Polls, queue_of_packet: NDArray[np.int32]) -> None:
         raise ConfigError("polls: first", "other places", allowed)
     if len(polls) and (np.diff(polls.time_ps) < 0).any():
         row = int(np.argmax(np.diff(polls.time_ps) < 0)) + 1
-        raise ConfigError(f"polls[{row}]: time_ps", int(polls.time_ps[row]), "a time that does not go back")
+        raise ConfigError(
+            f"polls[{row}]: time_ps", int(polls.time_ps[row]), "a time that does not go back"
+        )
+    outside = polls.queue < 0 if queues is None else (polls.queue < 0) | (polls.queue >= queues)
+    if outside.any():
+        row = int(np.argmax(outside))
+        allowed = "0 or more" if queues is None else f"0..{queues - 1}"
+        raise ConfigError(f"polls[{row}]: queue", int(polls.queue[row]), allowed)
+
+
+def _check_taken(polls: Polls, queue_of_packet: NDArray[np.int32]) -> None:
+    """Each received packet in one poll, and in one of its own queue."""
+    order, packets = polls.order, len(queue_of_packet)
     taken = np.bincount(order, minlength=packets)
     wanted = (queue_of_packet >= 0).astype(np.int64)
     if not np.array_equal(taken, wanted):
         packet = int(np.argmax(taken != wanted))
-        allowed = "each received packet once" if wanted[packet] else "only packets that a NIC received"
+        allowed = (
+            "each received packet once" if wanted[packet] else "only packets that a NIC received"
+        )
         raise ConfigError("polls: order", f"packet {packet} {taken[packet]} times", allowed)
     poll_queue = np.repeat(polls.queue, polls.count)
     wrong = poll_queue != queue_of_packet[order]

@@ -6,10 +6,11 @@ from emu.dtypes import Direction, Drop, HashType, IpSummed, PacketFlag, Secret, 
 from emu.ref.flow_hash import packet_hash
 from emu.ref.reply import Flow, place_on_queue, reply
 from emu.ref.rps import rps_one
-from emu.ref.state import Decision, HostState, StackSkb
+from emu.ref.gro_skb import Skb
+from emu.ref.state import Decision, HostState
 
 
-def deliver(host: HostState, skb: StackSkb, napi_cpu: int, nic: int, rx_queue: int) -> None:
+def deliver(host: HostState, skb: Skb, napi_cpu: int, nic: int, rx_queue: int) -> None:
     """One skb from *napi_cpu* to its end; rx_queue: the queue within the NIC that it recorded, -1 none."""
     first = skb.first
     host.rec.about(skb.members)
@@ -33,7 +34,7 @@ def hangs_on_rss_key(host: HostState, packet: int) -> bool:
     return secret and host.rx_hash_type[packet] != HashType.NONE
 
 
-def get_hash(host: HostState, skb: StackSkb) -> tuple[int, Secret]:
+def get_hash(host: HostState, skb: Skb) -> tuple[int, Secret]:
     """skb_get_hash: the hash on the skb if it covers L4 or is the stack's own, else computed and kept.
 
     Also answers which secret the value hangs on.
@@ -49,7 +50,7 @@ def get_hash(host: HostState, skb: StackSkb) -> tuple[int, Secret]:
     return skb.hash, Secret.FLOW_HASH
 
 
-def processing_cpu(host: HostState, decision: Decision, skb: StackSkb, nic: int, queue: int) -> int:
+def processing_cpu(host: HostState, decision: Decision, skb: Skb, nic: int, queue: int) -> int:
     """get_rps_cpu: with a map on the queue, the hash picks the CPU that processes the skb."""
     cpus = host.nics[nic].queues[queue].rps_cpus
     if not host.rec.rule("R-3.3.2", bool(cpus), queue=queue):
@@ -64,7 +65,7 @@ def processing_cpu(host: HostState, decision: Decision, skb: StackSkb, nic: int,
     return chosen
 
 
-def forward(host: HostState, decision: Decision, skb: StackSkb, nic: int, rx_queue: int) -> None:
+def forward(host: HostState, decision: Decision, skb: Skb, nic: int, rx_queue: int) -> None:
     """The tx queue of a forwarded skb, on the NIC it leaves by."""
     if host.view.flags[skb.first] & PacketFlag.IP_CSUM_BAD:
         decision.drop = Drop.CSUM
@@ -82,6 +83,7 @@ def forward(host: HostState, decision: Decision, skb: StackSkb, nic: int, rx_que
             cpu=decision.cpu,
             prio=0,
             hash=hash_value,
+            rec=host.rec,
         )
 
     queue, _, used_hash = pick(0)
@@ -101,7 +103,7 @@ def drop_of_foreign(host: HostState, packet: int) -> Drop:
     return Drop.OTHERHOST if host.view.family[packet] else Drop.UNHANDLED_PROTO
 
 
-def drop_before_lookup(host: HostState, skb: StackSkb) -> Drop:
+def drop_before_lookup(host: HostState, skb: Skb) -> Drop:
     """Why a received skb ends before the socket lookup; NONE when it does not."""
     view, first = host.view, skb.first
     flags = PacketFlag(view.flags[first])
@@ -118,7 +120,7 @@ def drop_before_lookup(host: HostState, skb: StackSkb) -> Drop:
     return Drop.NONE
 
 
-def receive(host: HostState, decision: Decision, skb: StackSkb, nic: int, rx_queue: int) -> None:
+def receive(host: HostState, decision: Decision, skb: Skb, nic: int, rx_queue: int) -> None:
     """A packet for the host: its socket, and what follows."""
     decision.drop = drop_before_lookup(host, skb)
     if decision.drop:

@@ -1,14 +1,15 @@
-"""The stack's own flow hash: SipHash over the flow's keys, addresses and ports each in order (receive.md 2.2)."""
+"""The stack's own flow hash (skb_get_hash): SipHash over a flow's keys (receive.md 2)."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from emu.dtypes import PacketFlag
-from emu.errors import ConfigError
+from emu.model.arrays import column
+from emu.model.inputs import siphash_key
 from emu.model.packets import Packets
 from emu.ref.packet import PacketView
 from emu.ref.record import SILENT, Recorder
@@ -70,8 +71,9 @@ def flow_block(
 ) -> bytes:
     """The hashed bytes of a plain flow: no VLAN, no tunnel, no flow label.
 
-    Addresses and ports are put in order separately, so that both directions (and two mixed ones) hash alike. IPv4 addresses
-    and ports compare as little-endian numbers of their network bytes, IPv6 addresses byte by byte.
+    Addresses and ports are put in order separately, so that both directions (and two mixed ones)
+    hash alike. IPv4 addresses and ports compare as little-endian numbers of their network bytes,
+    IPv6 addresses byte by byte.
     """
     head = ethertype.to_bytes(2, "big") + (bytes([proto]) if family else b"\0")
     if family == 0:
@@ -108,27 +110,20 @@ def packet_hash(
     return flow_hash_block(key16, block), bool(sport or dport)
 
 
-def siphash(key16: bytes, data: NDArray[np.uint8]) -> NDArray[np.uint64]:
+def siphash(key16: bytes, data: ArrayLike) -> NDArray[np.uint64]:
     """SipHash-2-4 of each row of uint8[n, w]: uint64[n]."""
-    _check_key(key16)
-    if data.ndim != 2:
-        raise ConfigError("siphash: data", f"{data.ndim} dimensions", "uint8[n, w]")
-    return np.array([siphash_bytes(bytes(key16), row.tobytes()) for row in data], dtype=np.uint64)
+    key16, rows = siphash_key(key16), column("siphash: data", data, "u1", width=-1)
+    return np.array([siphash_bytes(key16, row.tobytes()) for row in rows], dtype=np.uint64)
 
 
 def flow_hash_packets(
     packets: Packets, key16: bytes, rec: Recorder = SILENT
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
-    """skb_get_hash of every packet: (uint32[n] hash, uint8[n] whether ports or a flow label stand in it)."""
-    _check_key(key16)
+    """Hash every packet: (hash uint32[n], l4 uint8[n]: ports or a flow label stand in it)."""
+    key16 = siphash_key(key16)
     view = PacketView(packets)
-    rows = [packet_hash(bytes(key16), view, index, rec) for index in range(len(packets))]
+    rows = [packet_hash(key16, view, index, rec) for index in range(len(packets))]
     return (
         np.array([value for value, _ in rows], dtype=np.uint32),
         np.array([l4 for _, l4 in rows], dtype=np.uint8),
     )
-
-
-def _check_key(key16: bytes) -> None:
-    if len(key16) != 16:
-        raise ConfigError("flow_hash: key", f"{len(key16)} bytes", "16 bytes")

@@ -174,7 +174,16 @@ def ehash_v4(
     rows = zip(laddr.tolist(), lport.tolist(), faddr.tolist(), fport.tolist(), strict=True)
     return np.array(
         [
-            ehash(la.to_bytes(4, "little"), lp, fa.to_bytes(4, "little"), fp, secret, 0, port_added, False)
+            ehash(
+                la.to_bytes(4, "little"),
+                lp,
+                fa.to_bytes(4, "little"),
+                fp,
+                secret,
+                0,
+                port_added,
+                False,
+            )
             for la, lp, fa, fp in rows
         ],
         dtype=np.uint32,
@@ -205,7 +214,8 @@ def portaddr_v4(
     """Hash IPv4 addresses with ports: ``uint32[n]``, ``uint16[n]`` to ``uint32[n]`` (SOCK-15)."""
     rows = zip(address.tolist(), port.tolist(), strict=True)
     return np.array(
-        [portaddr_hash(addr.to_bytes(4, "little"), number, hash_mix) for addr, number in rows], dtype=np.uint32
+        [portaddr_hash(addr.to_bytes(4, "little"), number, hash_mix) for addr, number in rows],
+        dtype=np.uint32,
     )
 
 
@@ -215,5 +225,6 @@ def portaddr_v6(
     """Hash IPv6 addresses with ports: ``uint32[n, 4]``, ``uint16[n]`` to ``uint32[n]`` (SOCK-15)."""
     rows = zip(address, port.tolist(), strict=True)
     return np.array(
-        [portaddr_hash(addr.astype("<u4").tobytes(), number, hash_mix) for addr, number in rows], dtype=np.uint32
+        [portaddr_hash(addr.astype("<u4").tobytes(), number, hash_mix) for addr, number in rows],
+        dtype=np.uint32,
     )

@@ -1,4 +1,4 @@
-"""The interrupt model, event by event: which packets each NAPI poll takes, and when (docs/steer.md)."""
+"""The interrupt model, event by event: what each NAPI poll takes, and when (docs/steer.md)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import heapq
 from collections import defaultdict, deque
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from emu.errors import ConfigError
+from emu.model.inputs import interrupts
 from emu.ref.record import SILENT, Recorder
 
 Polls = tuple[
@@ -18,10 +18,10 @@ ARRIVAL, INTERRUPT = 0, 1
 
 
 def make_polls(
-    queue: NDArray[np.int32],
-    arrival_ps: NDArray[np.int64],
-    rx_usecs_ps: NDArray[np.int64],
-    rx_frames: NDArray[np.int32],
+    queue: ArrayLike,
+    arrival_ps: ArrayLike,
+    rx_usecs_ps: ArrayLike,
+    rx_frames: ArrayLike,
     *,
     weight: int = 64,
     jiffy_ps: int = 4 * 10**9,
@@ -32,17 +32,21 @@ def make_polls(
     Args:
         queue: int32[n], rx queue of the host per packet; -1 not received.
         arrival_ps: int64[n], >= 0; need not be in order.
-        rx_usecs_ps: int64[queues], how long an interrupt is held back.
-        rx_frames: int32[queues], waiting frames that fire it at once; 0 no such limit.
+        rx_usecs_ps: int64[q], how long an interrupt is held back; 0 not at all.
+        rx_frames: int32[q], waiting frames that fire it at once; 0 no such limit.
         weight: most packets of one poll.
-        jiffy_ps: length of a jiffy; not used for the polls themselves.
+        jiffy_ps: length of a jiffy; no poll depends on it.
 
     Returns:
-        order int64[m], poll_queue int32[p], poll_first int64[p], poll_count int32[p], poll_time_ps int64[p].
+        order int64[m], the received packets as the polls take them; and per poll, in order of time
+        and queue, poll_queue int32[p], poll_first int64[p] (its place in order), poll_count
+        int32[p], poll_time_ps int64[p].
+
+    Raises:
+        ConfigError: columns that do not fit each other, or a number out of range.
     """
-    _check_input(queue, arrival_ps, rx_usecs_ps, rx_frames, weight)
-    queues, times = np.asarray(queue).tolist(), np.asarray(arrival_ps).tolist()
-    usecs, frames = np.asarray(rx_usecs_ps).tolist(), np.asarray(rx_frames).tolist()
+    given = interrupts(queue, arrival_ps, rx_usecs_ps, rx_frames, weight, jiffy_ps)
+    queues, times, usecs, frames = (column.tolist() for column in given)
     events = [(times[i], ARRIVAL, queues[i], i) for i in range(len(queues)) if queues[i] >= 0]
     events.sort(key=lambda event: event[0])
     waiting: dict[int, deque[int]] = defaultdict(deque)
@@ -51,7 +55,7 @@ def make_polls(
     pending = deque(events)
     timers: list[tuple[int, int]] = []  # time, queue
     while pending or timers:
-        # At one instant every arrival comes before the interrupts: a poll takes what has arrived by then.
+        # Arrivals come before interrupts of the same instant: a poll takes what is there by then.
         if pending and (not timers or pending[0][0] <= timers[0][0]):
             now, _, number, packet = pending.popleft()
             waiting[number].append(packet)
@@ -83,21 +87,3 @@ def _columns(taken: list[tuple[int, int, list[int]]]) -> Polls:
         np.array(counts, dtype=np.int32),
         np.array([time for time, _, _ in taken], dtype=np.int64),
     )
-
-
-def _check_input(
-    queue: NDArray[np.int32],
-    arrival_ps: NDArray[np.int64],
-    rx_usecs_ps: NDArray[np.int64],
-    rx_frames: NDArray[np.int32],
-    weight: int,
-) -> None:
-    if len(queue) != len(arrival_ps) or len(rx_usecs_ps) != len(rx_frames):
-        allowed = "one entry per packet, one per queue"
-        raise ConfigError("make_polls", "columns of different lengths", allowed)
-    if len(queue) and (int(np.max(queue)) >= len(rx_usecs_ps) or int(np.min(queue)) < -1):
-        raise ConfigError("make_polls: queue", int(np.max(queue)), f"-1..{len(rx_usecs_ps) - 1}")
-    if len(arrival_ps) and int(np.min(arrival_ps)) < 0:
-        raise ConfigError("make_polls: arrival_ps", int(np.min(arrival_ps)), "0 or more")
-    if weight < 1:
-        raise ConfigError("make_polls: weight", weight, "1 or more")

@@ -12,7 +12,6 @@ class PacketView:
 
     def __init__(self, packets: Packets) -> None:
         self.packets = packets
-        self._lists: dict[str, list[int]] = {}
 
     def __len__(self) -> int:
         return len(self.packets)
@@ -20,9 +19,8 @@ class PacketView:
     def __getattr__(self, name: str) -> list[int]:
         if name.startswith("_") or name == "packets":
             raise AttributeError(name)
-        column = self._lists.get(name)
-        if column is None:
-            column = self._lists[name] = self.packets.columns[name].tolist()
+        column: list[int] = self.packets.columns[name].tolist()
+        self.__dict__[name] = column  # found without this method from now on
         return column
 
     @cached_property

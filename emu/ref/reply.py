@@ -52,11 +52,15 @@ def thread_cpu(host: HostState, sock: int, flow: Flow, decision: Decision) -> in
         return threads[0]
     decision.secrets |= Secret.THREAD
     chosen = threads[((flow.mix >> 32) * len(threads)) >> 32]
-    host.rec.note("thread", f"one of {len(threads)} threads by the model's mix: CPU {chosen}", of=threads)
+    host.rec.note(
+        "thread", f"one of {len(threads)} threads by the model's mix: CPU {chosen}", of=threads
+    )
     return chosen
 
 
-def reply(host: HostState, decision: Decision, sock: int, flow: Flow, nic: int, rx_queue: int) -> None:
+def reply(
+    host: HostState, decision: Decision, sock: int, flow: Flow, nic: int, rx_queue: int
+) -> None:
     """The skb is in its socket's queue: who reads it, and which tx queue the answer takes.
 
     rx_queue: the queue within the NIC that the skb recorded, -1 none.
@@ -124,7 +128,15 @@ def send_from(
         secret = Secret.FLOW_HASH
         hash_value = flow_hash_block(
             host.flow_hash_key,
-            flow_block(flow.family, 0x0800 if flow.family == 4 else 0x86DD, UDP, flow.laddr, flow.faddr, flow.lport, flow.fport),
+            flow_block(
+                flow.family,
+                0x0800 if flow.family == 4 else 0x86DD,
+                UDP,
+                flow.laddr,
+                flow.faddr,
+                flow.lport,
+                flow.fport,
+            ),
         )
     else:
         secret = Secret.TXHASH
@@ -139,6 +151,7 @@ def send_from(
         cpu=cpu,
         prio=0,
         hash=hash_value,
+        rec=host.rec,
     )
     if used_hash and secret == Secret.FLOW_HASH:
         host.counts["flow_hash"] += 1
@@ -151,7 +164,9 @@ def send_from(
     if used_hash:
         decision.secrets |= secret
     place_on_queue(host, decision, nic, queue)
-    host.rec.note("xps", f"CPU {cpu} sends through tx queue {queue}", completion_cpu=decision.completion_cpu)
+    host.rec.note(
+        "xps", f"CPU {cpu} sends through tx queue {queue}", completion_cpu=decision.completion_cpu
+    )
 
 
 def place_on_queue(host: HostState, decision: Decision, nic: int, queue: int) -> None:

@@ -4,31 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from emu.dtypes import STEER_STAGES, Direction, Drop, GroResult, Secret, TxOf
+from emu.dtypes import STEER_STAGES, CpumapDesign, Direction, Drop, GroResult, Secret, TxOf
 from emu.model.plan import Plan
 from emu.ref.cpumap import Cpumap
 from emu.ref.gro import Gro
+from emu.ref.gro_skb import Skb
 from emu.ref.lookup import LookupTable
 from emu.ref.packet import PacketView
 from emu.ref.record import Recorder
 from emu.ref.sockmap import Psock
 from emu.ref.xps import XpsDevice
-
-
-@dataclass
-class StackSkb:
-    """One skb that reaches the stack."""
-
-    first: int  # packet it began with
-    members: list[int]  # all of its packets, in order
-    len_bytes: int
-    gso_size: int
-    gso_type: int
-    hash: int
-    hash_type: int
-    ip_summed: int
-    csum_level: int
-    after: int  # packets that had entered its NAPI's GRO when it was handed over
 
 
 @dataclass
@@ -72,6 +57,10 @@ class Nic:
     key_secret: bool
     xps: XpsDevice
     cpumap: Cpumap | None
+    cpumap_design: CpumapDesign | None
+    cpumap_rule: int
+    cpumap_fixed: int
+    cpumap_cpus: list[int]
     kthreads: list[Gro]  # GRO of each cpumap entry's kthread
 
 
@@ -96,6 +85,7 @@ class HostState:
     rx_hash: list[int]
     rx_hash_type: list[int]
     nics: list[Nic]
+    queue_place: list[tuple[int, int]]  # (NIC, queue within it) of each rx queue
     socket_states: list[SocketState]
     psocks: list[Psock]
     lookup: LookupTable
@@ -103,6 +93,6 @@ class HostState:
     online: list[bool]
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STEER_STAGES, 0))
     scheduled: list[Psock] = field(default_factory=list)  # their workers run at the end of the poll
-    delivered: list[tuple[StackSkb, Decision]] = field(default_factory=list)
+    delivered: list[tuple[Skb, Decision]] = field(default_factory=list)
     gro_result: dict[int, GroResult] = field(default_factory=dict)
     packet_drop: dict[int, Drop] = field(default_factory=dict)

@@ -87,7 +87,9 @@ class Decisions:
     def skbs_to_pandas(self) -> pandas.DataFrame:
         """One row per skb. Raises ConfigError when pandas is not installed."""
         fields = {name: self.skbs[name] for name in _plain(dtypes.SKB)}
-        return to_pandas(fields | {name: self.decided[name] for name in _plain(dtypes.SKB_DECISION)})
+        return to_pandas(
+            fields | {name: self.decided[name] for name in _plain(dtypes.SKB_DECISION)}
+        )
 
 
 def _plain(dtype: np.dtype[np.void]) -> list[str]:

@@ -86,8 +86,12 @@ def queues_table(decisions: Decisions) -> Table:
     head_queue[begins[::-1]] = queue[skb >= 0][::-1]
     return Table(
         {
-            "nic": np.array([nic.name for nic in host.nics for _ in range(nic.rx_queues)], dtype=object),
-            "queue": np.array([q for nic in host.nics for q in range(nic.rx_queues)], dtype=np.int64),
+            "nic": np.array(
+                [nic.name for nic in host.nics for _ in range(nic.rx_queues)], dtype=object
+            ),
+            "queue": np.array(
+                [q for nic in host.nics for q in range(nic.rx_queues)], dtype=np.int64
+            ),
             "irq_cpu": np.array([cpu for nic in host.nics for cpu in nic.irq_cpus], dtype=np.int64),
             "packets": np.bincount(queue, minlength=first[-1])[: first[-1]],
             "skbs": np.bincount(head_queue[head_queue >= 0], minlength=first[-1])[: first[-1]],
@@ -163,10 +167,15 @@ def sockets_table(decisions: Decisions, segs: NDArray[np.int64]) -> Table:
         {
             "socket": rows,
             "name": np.array(
-                [names[row] if row < len(names) else f"connection-{row - len(names)}" for row in rows],
+                [
+                    names[row] if row < len(names) else f"connection-{row - len(names)}"
+                    for row in rows
+                ],
                 dtype=object,
             ),
-            "packets": np.bincount(inverse, weights=segs[has], minlength=len(rows)).astype(np.int64),
+            "packets": np.bincount(inverse, weights=segs[has], minlength=len(rows)).astype(
+                np.int64
+            ),
             "skbs": np.bincount(inverse, minlength=len(rows)),
             "cpus": cpus,
         }
@@ -183,9 +192,7 @@ def tx_queues_table(decisions: Decisions) -> Table:
     sender = sending_cpu(rows).astype(np.int64)
     used, inverse = np.unique(queue, return_inverse=True)
     pairs = np.unique(queue[sender >= 0] * host.topology.cpus + sender[sender >= 0])
-    senders = np.bincount(
-        np.searchsorted(used, pairs // host.topology.cpus), minlength=len(used)
-    )
+    senders = np.bincount(np.searchsorted(used, pairs // host.topology.cpus), minlength=len(used))
     remote = (sender >= 0) & (rows["completion_cpu"] != sender)
     nic = np.searchsorted(first, used, side="right") - 1
     return Table(

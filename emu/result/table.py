@@ -32,7 +32,9 @@ class Table:
     def rows(self) -> list[dict[str, object]]:
         """Plain Python values, one dict per row: what ``json.dumps`` takes."""
         lists = {name: column.tolist() for name, column in self.columns.items()}
-        return [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
+        return [
+            dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)
+        ]
 
     def to_pandas(self) -> pandas.DataFrame:
         """The table as a DataFrame. Raises ConfigError when pandas is not installed."""

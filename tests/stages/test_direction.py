@@ -32,7 +32,10 @@ def test_way_of_an_address_pair(source, target, expected):
     family = ip_address(source).version
     host = Addresses(OWN, forwarding=True)
 
-    assert host.direction(family, Reason.OK, ip_address(source).packed, ip_address(target).packed) is expected
+    assert (
+        host.direction(family, Reason.OK, ip_address(source).packed, ip_address(target).packed)
+        is expected
+    )
 
 
 def test_a_host_that_does_not_forward_leaves_other_hosts_packets_alone():

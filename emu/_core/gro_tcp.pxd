@@ -1,0 +1,127 @@
+"""GRO of TCP segments (GRO-19..36).
+
+kernel: net/ipv4/tcp_offload.c, tcp_gro_receive
+"""
+from emu._core.gro_held cimport (
+    CHECKSUM_NONE,
+    CHECKSUM_PARTIAL,
+    CHECKSUM_UNNECESSARY,
+    GRO_HELD,
+    GRO_MERGED,
+    GRO_NORMAL,
+    arrival_t,
+    bucket_t,
+    fits,
+    gro_append,
+    gro_cfg_t,
+    gro_hold,
+    gro_t,
+    held_t,
+    join_held,
+    put_out,
+    skb_t,
+    write_skb,
+)
+from emu._core.gro_ip cimport REASON_BAD_DOFF, find_held, network_flush
+from emu._core.octets cimport load_le32
+from emu._core.types cimport PF_L4_CSUM_BAD, i64, packets_t, u8, u16, u32
+
+cdef enum:
+    TCP_BYTES = 20
+    # Of the word at TCP offset 12.
+    W12_FIN = 0x00010000
+    W12_SYN = 0x00020000
+    W12_RST = 0x00040000
+    W12_PSH = 0x00080000
+    W12_URG = 0x00200000
+    W12_CWR = 0x00800000
+    W12_ENDS = 0x002F0000  # FIN, SYN, RST, PSH, URG
+
+cdef inline bint verify_l4(arrival_t *s, u16 flags) noexcept nogil:
+    """Whether the checksum is good: UNNECESSARY and PARTIAL are trusted; a good NONE becomes UNNECESSARY (GRO-19)."""
+    if s.ip_summed == CHECKSUM_UNNECESSARY or s.ip_summed == CHECKSUM_PARTIAL:
+        return True
+    if flags & PF_L4_CSUM_BAD:
+        return False
+    if s.ip_summed == CHECKSUM_NONE:
+        s.ip_summed = CHECKSUM_UNNECESSARY
+        s.csum_level = 0
+    return True
+
+cdef inline u8 send_up(gro_t *g, skb_t *skbs, const arrival_t *s, i64 i, u32 row) noexcept nogil:
+    """The packet goes to the stack as it is."""
+    write_skb(&skbs[row], s, i)
+    gro_append(g, skbs, row, 1)
+    return GRO_NORMAL
+
+cdef inline bint read_tcp(arrival_t *s, const packets_t *p, i64 i) noexcept nogil:
+    """The header's fields; False if it is not whole (GRO-20)."""
+    cdef u32 doff
+    s.w12 = p.tcp_w12[i]
+    doff = (s.w12 >> 28) * 4
+    s.opt_off = p.opt_off[i]
+    if doff < TCP_BYTES or p.reason[i] == REASON_BAD_DOFF or (doff > TCP_BYTES and s.opt_off < 0):
+        return False
+    s.opt_len = <u16>(doff - TCP_BYTES)
+    s.seq = p.seq[i]
+    s.ack = p.ack[i]
+    s.payload_bytes = p.payload_bytes[i]
+    return True
+
+cdef inline bint same_options(const held_t *h, const arrival_t *s, const u8 *blob) noexcept nogil:
+    """Option octets are equal (GRO-25); the lengths are, as doff is."""
+    cdef const u8 *ours = blob + s.opt_off
+    cdef const u8 *theirs = blob + h.opt_off
+    cdef u32 at = 0
+    cdef u32 differs = 0
+    while at < s.opt_len:
+        differs |= load_le32(ours + at) ^ load_le32(theirs + at)
+        at += 4
+    return differs == 0
+
+cdef inline bint tcp_joins(
+    const gro_cfg_t *cfg, held_t *h, const arrival_t *s, const u8 *blob
+) noexcept nogil:
+    """Whether nothing forbids to put the segment behind what is held (GRO-22..28, GRO-35)."""
+    cdef u32 differs = (s.w12 ^ h.w12) & ~<u32>(W12_FIN | W12_PSH)
+    differs |= s.w12 & W12_CWR
+    differs |= (s.ack ^ h.ack) | (s.seq ^ h.seq_next)
+    differs |= network_flush(cfg, h, s)
+    if differs or s.soft or s.payload_bytes - 1 >= h.gso_size:
+        return False
+    return fits(cfg, h, s) and same_options(h, s, blob)
+
+cdef inline u8 receive_tcp(
+    gro_t *g, const gro_cfg_t *cfg, const packets_t *p, const u8 *blob, skb_t *skbs,
+    bucket_t *bucket, arrival_t *s, i64 i, u32 row, i64 jiffy, u32 *skb_of
+) noexcept nogil:
+    """One TCP segment that IP has taken (receive.md 5.5)."""
+    cdef int place
+    cdef held_t *h
+    cdef bint joined = False
+    cdef bint ends
+    cdef u32 mss = 1
+    if not s.soft and not verify_l4(s, p.flags[i]):
+        return send_up(g, skbs, s, i, row)
+    if not read_tcp(s, p, i):
+        return send_up(g, skbs, s, i, row)
+    place = find_held(bucket, s, p, blob, i)
+    if place >= 0:
+        h = &bucket.held[bucket.slot[place]]
+        if tcp_joins(cfg, h, s, blob):
+            joined = True
+            mss = h.gso_size
+            join_held(h, s)
+            h.seq_next += s.payload_bytes
+            h.w12 |= s.w12 & (W12_FIN | W12_PSH)
+            skb_of[0] = h.row
+    ends = s.payload_bytes < mss or s.w12 & W12_ENDS
+    if place >= 0 and (ends or not joined):
+        put_out(g, skbs, bucket, place)
+    if joined:
+        return GRO_MERGED
+    if ends or s.soft:
+        return send_up(g, skbs, s, i, row)
+    write_skb(&skbs[row], s, i)
+    gro_hold(g, p, skbs, bucket, s, i, row, jiffy)
+    return GRO_HELD

@@ -1,0 +1,16 @@
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from emu.model.packets import Packets
+
+def toeplitz_tables(key: bytes) -> NDArray[np.uint32]: ...
+def toeplitz(key: bytes, data: ArrayLike) -> NDArray[np.uint32]: ...
+def toeplitz_v4(
+    key: bytes, saddr: ArrayLike, daddr: ArrayLike, sport: ArrayLike, dport: ArrayLike
+) -> NDArray[np.uint32]: ...
+def toeplitz_v6(
+    key: bytes, saddr: ArrayLike, daddr: ArrayLike, sport: ArrayLike, dport: ArrayLike
+) -> NDArray[np.uint32]: ...
+def rss_packets(
+    packets: Packets, rss: NDArray[np.void], tables: ArrayLike, indirection: ArrayLike
+) -> tuple[NDArray[np.uint32], NDArray[np.uint8], NDArray[np.int32]]: ...

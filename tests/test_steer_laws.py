@@ -1,0 +1,361 @@
+"""What holds for every steer: nothing is lost, indexes are in range, order is kept, exact is so."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from ipaddress import ip_address
+
+import attrs
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emu.dtypes import Direction, Drop, GroResult, PacketFlag, Secret, TxOf
+from emu.model.host import Host
+from emu.model.packets import Packets
+from emu.model.secrets import Secrets
+from emu.result.decisions import Decisions
+from emu.run import steer
+from tests.strategies.hosts import hosts
+from tests.strategies.traffic import clean_traffic, op_lists, traffic
+
+# What an answer is, without the place that other packets' decisions gave it.
+ANSWER = (
+    "direction",
+    "rx_hash_type",
+    "rx_queue",
+    "irq_cpu",
+    "napi_cpu",
+    "cpu",
+    "socket",
+    "app_cpu",
+    "backlog_cpu",
+    "tx_of",
+    "tx_nic",
+    "tx_queue",
+    "completion_cpu",
+    "drop",
+)
+NEVER_AN_SKB = (Drop.CPUMAP_RING_FULL, Drop.XDP_DROP)
+
+
+@st.composite
+def steered(draw: st.DrawFn) -> tuple[Host, Packets, Decisions]:
+    """A host, packets, and what the core decided among some ops."""
+    host = draw(hosts())
+    packets = draw(traffic(host, most=4))
+    return host, packets, steer(host, packets, ops=draw(op_lists(host, most=3)))
+
+
+def members_of(decisions: Decisions) -> dict[int, list[int]]:
+    """The packets of each skb, in the order in which they were polled; a sent packet alone."""
+    out: dict[int, list[int]] = defaultdict(list)
+    skb = decisions.arrays["skb"]
+    polled = decisions.polls.order.tolist()
+    for packet in (*polled, *np.flatnonzero(decisions.arrays["rx_queue"] < 0).tolist()):
+        if skb[packet] >= 0:
+            out[int(skb[packet])].append(packet)
+    return out
+
+
+@settings(max_examples=100)
+@given(run=steered())
+def test_no_packet_is_lost_and_none_is_in_two_skbs(run):
+    _, packets, decisions = run
+    skb, drop = decisions.arrays["skb"], decisions.arrays["drop"]
+
+    assert len(decisions) == len(packets)
+    assert set(drop[skb < 0].tolist()) <= {int(reason) for reason in NEVER_AN_SKB}
+    assert not np.isin(drop[skb >= 0], NEVER_AN_SKB).any()
+    members = np.bincount(skb[skb >= 0], minlength=len(decisions.skbs))
+    np.testing.assert_array_equal(members, decisions.skbs["segs"])
+    assert len(decisions.skbs) == len(decisions.decided)
+    received = np.flatnonzero(decisions.arrays["rx_queue"] >= 0)
+    assert sorted(decisions.polls.order.tolist()) == received.tolist()
+
+
+@settings(max_examples=100)
+@given(run=steered())
+def test_an_skb_begins_with_its_first_packet(run):
+    _, _, decisions = run
+    members = members_of(decisions)
+
+    for row, skb in enumerate(decisions.skbs):
+        # A kthread takes packets in another order than the polls: there only membership holds.
+        assert skb["first"] in members[row]
+        if decisions.host.nics[decisions.arrays["nic"][skb["first"]]].cpumap is None:
+            assert skb["first"] == members[row][0]
+        assert (skb["gso_size"] == 0) == (skb["segs"] == 1) or skb["gso_size"] == 0
+        joined = [decisions.arrays["gro"][packet] for packet in members[row]]
+        assert joined.count(GroResult.MERGED) == len(joined) - 1
+
+
+@settings(max_examples=100)
+@given(run=steered())
+def test_every_index_is_in_range(run):
+    host, _, decisions = run
+    cpus, sockets = host.topology.cpus, len(host.sockets)
+    for name in ("irq_cpu", "napi_cpu", "cpu", "app_cpu", "backlog_cpu", "completion_cpu"):
+        column = decisions.column(name)
+        assert ((column >= -1) & (column < cpus)).all(), name
+    socket = decisions.column("socket")
+    assert ((socket >= -1) & (socket < sockets)).all()
+    rx = np.array([nic.rx_queues for nic in host.nics])[decisions.arrays["nic"]]
+    assert (decisions.arrays["rx_queue"] >= -1).all()
+    assert (decisions.arrays["rx_queue"] < rx).all()
+    decided = decisions.decided
+    sends = decided["tx_nic"] >= 0
+    tx = np.array([nic.tx_queues for nic in host.nics])[decided["tx_nic"][sends]]
+    assert (decided["tx_queue"][sends] >= 0).all()
+    assert (decided["tx_queue"][sends] < tx).all()
+    assert (decided["tx_queue"][~sends] == -1).all()
+    assert (decisions.arrays["skb"] < len(decisions.skbs)).all()
+
+
+@settings(max_examples=100)
+@given(run=steered())
+def test_online_cpus_do_the_work(run):
+    host, _, decisions = run
+    online = np.array(host.topology.online)
+
+    for name in ("irq_cpu", "napi_cpu", "cpu"):
+        column = decisions.column(name)
+        assert online[column[column >= 0]].all(), name
+
+
+@settings(max_examples=100)
+@given(run=steered())
+def test_the_tx_columns_agree_with_each_other(run):
+    host, _, decisions = run
+
+    for row in decisions.decided:
+        if row["tx_queue"] < 0:
+            assert row["completion_cpu"] == row["tx_nic"] == -1
+            continue
+        nic = host.nics[row["tx_nic"]]
+        assert row["completion_cpu"] == nic.tx_irq_cpus[row["tx_queue"]]
+        assert row["tx_of"] != TxOf.NOTHING
+        assert row["drop"] == Drop.NONE
+    for row in decisions.decided[decisions.decided["drop"] != Drop.NONE]:
+        assert row["tx_queue"] == row["app_cpu"] == row["backlog_cpu"] == row["socket"] == -1
+
+
+@settings(max_examples=100)
+@given(run=steered())
+def test_direction_follows_from_the_addresses(run):
+    host, packets, decisions = run
+    own = {ip_address(text).packed for text in host.addresses}
+    decided = decisions.decided
+    for packet, way in enumerate(decisions.arrays["direction"].tolist()):
+        family = packets.family[packet]
+        size = {0: 0, 4: 4, 6: 16}[int(family)]
+        saddr = packets.saddr[packet].tobytes()[:size]
+        daddr = packets.daddr[packet].tobytes()[:size]
+        sent = bool(own) and saddr in own and daddr not in own
+        if way == Direction.SENT:
+            assert sent
+        elif way == Direction.RECEIVED:
+            assert not sent
+            assert family
+        elif way == Direction.FORWARDED:
+            assert host.forwarding
+            assert not {saddr, daddr} & own
+        assert (way == Direction.SENT) == (decisions.arrays["rx_queue"][packet] < 0)
+        skb = decisions.arrays["skb"][packet]
+        assert skb < 0 or decided["direction"][skb] == way
+
+
+@settings(max_examples=100)
+@given(run=steered())
+def test_each_direction_ends_in_its_own_way(run):
+    _, _, decisions = run
+    ways = {
+        Direction.RECEIVED: {TxOf.NOTHING, TxOf.REPLY, TxOf.REDIRECT},
+        Direction.SENT: {TxOf.NOTHING, TxOf.SENT},
+        Direction.FORWARDED: {TxOf.NOTHING, TxOf.FORWARD},
+        Direction.OTHER: {TxOf.NOTHING},
+    }
+    for row in decisions.decided:
+        assert TxOf(row["tx_of"]) in ways[Direction(row["direction"])]
+        if row["direction"] == Direction.OTHER:
+            assert row["drop"] != Drop.NONE
+        if row["direction"] == Direction.FORWARDED and row["drop"] == Drop.NONE:
+            assert row["tx_of"] == TxOf.FORWARD
+            assert row["socket"] == -1
+        if row["direction"] == Direction.RECEIVED and row["drop"] == Drop.NONE:
+            assert row["socket"] >= 0
+
+
+def flows_in_order(packets: Packets, decisions: Decisions) -> dict[bytes, list[int]]:
+    """The received packets of each 5-tuple in the order of the polls; dropped ones left out."""
+    out: dict[bytes, list[int]] = defaultdict(list)
+    ports = int(PacketFlag.HAS_PORTS)
+    for packet in decisions.polls.order.tolist():
+        if decisions.arrays["skb"][packet] < 0 or not packets.flags[packet] & ports:
+            continue
+        key = (
+            bytes([packets.family[packet], packets.ip_proto[packet]])
+            + packets.saddr[packet].tobytes()
+            + packets.daddr[packet].tobytes()
+            + packets.sport[packet].tobytes()
+            + packets.dport[packet].tobytes()
+            + packets.nic[packet].tobytes()
+        )
+        out[key].append(packet)
+    return out
+
+
+@settings(max_examples=100)
+@given(data=st.data())
+def test_order_within_a_flow_is_kept(data):
+    host = data.draw(hosts())
+    packets = data.draw(clean_traffic(host))
+    decisions = steer(host, packets)
+
+    for flow in flows_in_order(packets, decisions).values():
+        assert flow == sorted(flow)
+        skb = decisions.arrays["skb"][flow].tolist()
+        # Delivered in order, and each skb's packets stand together.
+        assert skb == sorted(skb)
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_an_skb_holds_packets_of_one_flow(data):
+    host = data.draw(hosts())
+    packets = data.draw(traffic(host))
+    decisions = steer(host, packets)
+
+    for row, members in members_of(decisions).items():
+        first = int(decisions.skbs["first"][row])
+        for name in ("family", "ip_proto", "sport", "dport", "nic", "vlan_tci"):
+            column = packets.columns[name]
+            assert (column[members] == column[first]).all(), name
+        assert (packets.saddr[members] == packets.saddr[first]).all()
+        assert (packets.daddr[members] == packets.daddr[first]).all()
+        assert len(set(decisions.arrays["rx_queue"][members].tolist())) == 1 or (
+            host.nics[packets.nic[first]].cpumap is not None
+        )
+
+
+@settings(max_examples=60)
+@given(run=steered())
+def test_the_columns_of_packets_are_those_of_their_skbs(run):
+    _, packets, decisions = run
+    columns = decisions.columns
+    skb = decisions.arrays["skb"]
+    has = skb >= 0
+
+    assert {len(column) for column in columns.values()} == {len(packets)}
+    for name in ("cpu", "socket", "tx_queue", "drop", "secrets"):
+        np.testing.assert_array_equal(columns[name][has], decisions.decided[name][skb[has]])
+
+
+@settings(max_examples=60)
+@given(run=steered())
+def test_counts_are_those_of_the_decisions(run):
+    host, _, decisions = run
+    arrays, decided, counts = decisions.arrays, decisions.decided, decisions.counts
+    is_cpumap = np.array([nic.cpumap is not None for nic in host.nics])[arrays["nic"]]
+    received = arrays["rx_queue"] >= 0
+
+    assert counts["rss"] == received.sum()
+    assert counts["cpumap"] <= (received & is_cpumap).sum()
+    assert counts["gro"] == (arrays["gro"] != GroResult.BYPASS).sum()
+    looked_up = np.isin(decided["direction"], (Direction.RECEIVED, Direction.SENT)) & np.isin(
+        decided["drop"], (Drop.NONE, Drop.NO_SOCKET)
+    )
+    assert counts["lookup"] == looked_up.sum()
+    received_skbs = decided["direction"] == Direction.RECEIVED
+    assert counts["reuseport"] == ((decided["walked"] > 0) & received_skbs).sum()
+    assert counts["sockmap"] == (decided["backlog_cpu"] >= 0).sum()
+    assert counts["xps"] == (decided["tx_queue"] >= 0).sum()
+
+
+def other_secrets(secrets: Secrets, other: Secrets, bit: Secret) -> Secrets:
+    """The secrets with those of one kind exchanged."""
+    fields = {
+        Secret.FLOW_HASH: ("flow_hash_key",),
+        Secret.EHASH: (
+            "tcp_ehash",
+            "udp_ehash",
+            "tcp6_ehash",
+            "udp6_ehash",
+            "tcp6_addr",
+            "udp6_addr",
+            "hash_mix",
+        ),
+        Secret.TXHASH: ("txhash_seed",),
+        Secret.RSS_KEY: ("rss_key",),
+    }[bit]
+    return attrs.evolve(secrets, **{name: getattr(other, name) for name in fields})
+
+
+def same_answers(left: Decisions, right: Decisions, rows: np.ndarray, packets: Packets) -> None:
+    """Fail with the first packet of *rows* whose answer is not the same."""
+    for name in ANSWER:
+        mine, other = left.column(name)[rows], right.column(name)[rows]
+        wrong = np.flatnonzero(mine != other)
+        if len(wrong):
+            packet = int(rows[wrong[0]])
+            raise AssertionError(
+                f"packet {packet} ({Secret(int(left.arrays['secrets'][packet]))!r}): {name} "
+                f"{mine[wrong[0]]} became {other[wrong[0]]}, of {len(packets)} packets"
+            )
+
+
+@pytest.mark.parametrize("bit", [Secret.FLOW_HASH, Secret.EHASH, Secret.TXHASH, Secret.RSS_KEY])
+@settings(max_examples=60)
+@given(data=st.data())
+def test_a_packet_hangs_on_no_secret_that_it_does_not_name(bit, data):
+    host = data.draw(hosts())
+    packets = data.draw(traffic(host, most=4))
+    seeds = data.draw(st.lists(st.integers(0, 2**16), min_size=1, max_size=3))
+    before = steer(host, packets)
+    free = np.flatnonzero((before.arrays["secrets"] & bit) == 0)
+
+    for seed in seeds:
+        secrets = other_secrets(host.secrets, Secrets.from_seed(seed), bit)
+        after = steer(host.replace(secrets=secrets), packets)
+        same_answers(before, after, free, packets)
+        assert ((after.arrays["secrets"][free] & bit) == 0).all()
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_an_exact_decision_does_not_change_with_the_secrets(data):
+    host = data.draw(hosts())
+    packets = data.draw(traffic(host, most=4))
+    before = steer(host, packets)
+    exact = np.flatnonzero(before.arrays["secrets"] == 0)
+
+    after = steer(host.replace(secrets=Secrets.from_seed(data.draw(st.integers(0, 99)))), packets)
+
+    same_answers(before, after, exact, packets)
+
+
+@settings(max_examples=60)
+@given(run=steered())
+def test_the_summary_adds_up(run):
+    host, packets, decisions = run
+    summary = decisions.summary()
+    arrays, decided, segs = decisions.arrays, decisions.decided, decisions.skbs["segs"]
+
+    ways = sum(summary.totals[way.name.lower()] for way in Direction)
+    assert summary.totals["packets"] == ways == len(packets)
+    assert summary.totals["skbs"] == len(decisions.skbs)
+    received = int((arrays["rx_queue"] >= 0).sum())
+    assert summary.queues["packets"].sum() == received == summary.cpus["irq"].sum()
+    assert len(summary.queues) == sum(nic.rx_queues for nic in host.nics)
+    assert summary.cpus["napi"].sum() == segs[decided["napi_cpu"] >= 0].sum()
+    assert summary.cpus["protocol"].sum() == segs[decided["cpu"] >= 0].sum()
+    assert summary.nodes["protocol"].sum() == summary.cpus["protocol"].sum()
+    assert (summary.nodes["local"] <= summary.nodes["app"]).all()
+    assert summary.drops["packets"].sum() == (arrays["drop"] != Drop.NONE).sum()
+    assert summary.tx_queues["skbs"].sum() == (decided["tx_queue"] >= 0).sum()
+    assert (summary.tx_queues["remote"] <= summary.tx_queues["skbs"]).all()
+    exact = dict(zip(summary.secrets["secret"], summary.secrets["packets"], strict=True))
+    assert exact.get("EXACT", 0) == (arrays["secrets"] == 0).sum()
+    to_socket = (decided["socket"] >= 0) & (decided["direction"] == Direction.RECEIVED)
+    assert summary.sockets["packets"].sum() == segs[to_socket].sum()
