@@ -56,7 +56,7 @@ def decide(host: Host, plan: Plan, polls: Polls | None, engine: str, **recorder:
         polls = make_polls(plan, queue, engine)
     else:
         check_polls(polls, queue, queues=len(plan.rxq_irq_cpu))
-    out = steering.run(plan, arrived, polls, complete_after(polls), **recorder)
+    out = steering.run(plan, arrived, polls, **recorder)
     first = np.array([*plan.nics["rxq_first"]], dtype=np.int32)
     nic = plan.packets.nic
     arrays = {
@@ -101,20 +101,3 @@ def make_polls(plan: Plan, queue: np.ndarray[Any, Any], engine: str) -> Polls:
         time_ps=time_ps,
         jiffy=time_ps // jiffy_ps,
     )
-
-
-def complete_after(polls: Polls) -> np.ndarray[Any, Any]:
-    """``uint8[polls]``: 1 when the NAPI completes after the poll.
-
-    It does unless the poll was full and the queue's next poll follows at the same instant (the repoll).
-    """
-    complete = np.ones(len(polls), dtype=np.uint8)
-    by_queue = np.argsort(polls.queue, kind="stable")
-    here, following = by_queue[:-1], by_queue[1:]
-    repolled = (
-        (polls.queue[here] == polls.queue[following])
-        & (polls.time_ps[here] == polls.time_ps[following])
-        & (polls.count[here] >= NAPI_WEIGHT)
-    )
-    complete[here[repolled]] = 0
-    return complete

@@ -1,4 +1,4 @@
-"""Fixtures every test may use. No test names an implementation: it asks `engine` for a stage's module."""
+"""Fixtures every test may use. No test names an implementation: it asks `engine` for a module."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PACKAGES = {"core": "emu._core", "ref": "emu.ref"}
 
 @pytest.fixture(params=["core", "ref"])
 def engine(request: pytest.FixtureRequest) -> Callable[[str], ModuleType]:
-    """Give the engine under test: ``engine("rss")`` is its module of that stage; ``engine.name`` its name."""
+    """Give the engine under test: ``engine("rss")`` is its module of a stage; ``engine.name``."""
 
     def stage(name: str) -> ModuleType:
         return importlib.import_module(f"{PACKAGES[request.param]}.{name}")

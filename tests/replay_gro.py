@@ -21,7 +21,11 @@ from emu.model.packets import Packets
 from emu.result.skbs import Skbs
 
 CONFIGURATIONS = ("base", "fwd", "maxsmall", "bigtcp")
-CHECKSUM_STATES = {"none": ("none", 0), "unnecessary": ("unnecessary", 0), "unnecessary1": ("unnecessary", 1)}
+CHECKSUM_STATES = {
+    "none": ("none", 0),
+    "unnecessary": ("unnecessary", 0),
+    "unnecessary1": ("unnecessary", 1),
+}
 IP_IN_IP = (4, 41)
 Record = dict[str, Any]
 
@@ -97,7 +101,10 @@ def differences(module: Any, record: Record) -> list[str]:
         return [*found, f"skbs {members} for {wanted_members}"]
     frames = Skbs(packets=packets, table=skbs, skb_of=skb_of, result=result).frames()
     for skb, frame, out in zip(skbs, frames, record["out"], strict=True):
-        wanted = {name: out[name] for name in ("after", "gso_size", "gso_type", "ip_summed", "csum_level", "hash")}
+        wanted = {
+            name: out[name]
+            for name in ("after", "gso_size", "gso_type", "ip_summed", "csum_level", "hash")
+        }
         wanted |= {"len_bytes": out["len"], "segs": out["gso_segs"] or 1}
         for name, value in wanted.items():
             if int(skb[name]) != value:

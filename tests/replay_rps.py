@@ -1,7 +1,7 @@
 """Recorded RPS choices of live kernels, asked again from an engine.
 
-``python -m tests.replay_rps FILE...`` prints, for both engines and each kind of record, how many decisions were compared
-and how many differ.
+``python -m tests.replay_rps FILE...`` prints, for both engines and each kind of record, how many
+decisions were compared and how many differ.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Recorded tx queue choices of live kernels, asked again from an engine.
 
-``python -m tests.replay_xps FILE...`` prints, for both engines and each kind of record, how many decisions were compared
-and how many differ. What a kernel was told (masks, classes, connects) is replayed in the order of the record.
+``python -m tests.replay_xps FILE...`` prints, for both engines and each kind of record, how many
+decisions were compared and how many differ. What a kernel was told (masks, classes, connects) is
+replayed in the order of the record.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def replay_realqueues(xps, record: Record, out: Tallies) -> None:
 
 
 def replay_forward(xps, record: Record, out: Tallies) -> None:
-    device = xps.XpsDevice(4 if record["midmap"] else 8, 8, 2)
+    device = xps.XpsDevice(4, 8, 2)
     if record["midmap"]:
         write(device, CPUS, [(q, f"{mask:x}", 0) for q, mask in enumerate(record["midmap"])])
     recorded = -1 if record["rx_recorded"] is None else record["rx_recorded"]
@@ -143,7 +144,7 @@ class Sockets:
             out["UDP unconnected"].check(pick(self.device, cpu, 0)[0], queue, record)
 
     def rxqs(self, record: Record, out: Tallies) -> None:
-        """The queue that the previous received packet recorded decides; the first record only shows it."""
+        """The previous received packet's rx queue decides; the first record only shows it."""
         if self.recorded is None:
             write(self.rxq_device, RXQS, [(q, m, 0) for q, m in enumerate(record["rxqs"])])
             queue = record["tx"][0][0]
@@ -243,11 +244,10 @@ def replay_tcp_inflight(xps, record: Record, out: Tallies) -> None:
     write(device, CPUS, record["writes"])
     for sends in record["rows"]:
         cached = -1
-        for place, (_, cpu, hash_value, queue) in enumerate(sends):
+        # The application's CPU chooses; another one transmits what a qdisc held back.
+        for place, (cpu, _, hash_value, queue) in enumerate(sends):
             okay = place == 0 or not record["held_in_qdisc"]
-            ours, cached, _ = pick(
-                device, cpu, hash_value, cached, ooo_okay=okay, can_store=True
-            )
+            ours, cached, _ = pick(device, cpu, hash_value, cached, ooo_okay=okay, can_store=True)
             out["xps_tcp_inflight packets"].check(ours, queue, record["held_in_qdisc"], sends)
 
 
@@ -283,27 +283,18 @@ def replay_hotplug(xps, record: Record, out: Tallies) -> None:
 
 
 def replay_veth_senders(xps, record: Record, out: Tallies) -> None:
-    """The senders of the veth records: side a with masks or without, side b without."""
-    tx_queues = record["queues_b"][0], record["queues_a"][0]
-    devices = [xps.XpsDevice(count, 16, 8) for count in tx_queues]
-    if record["xps_a"]:
-        writes = [(queue, mask, 0) for queue, mask in enumerate(record["xps_a"])]
-        write(devices[1], CPUS, writes)
+    """Senders of the veth records without masks: of the others no order of writes is known."""
+    devices = [xps.XpsDevice(record[name][0], 16, 8) for name in ("queues_b", "queues_a")]
     cached: dict[tuple[int, ...], int] = defaultdict(lambda: -1)
     for _, proto, side, sport, dport, cpu, queue, hash_value, *_ in record["rows"]:
+        if side and record["xps_a"]:
+            continue
         kind = record["kinds"].get(str(sport), record["kinds"].get(str(dport)))[0]
-        key = side, sport, dport
-        connected = kind == "c"
-        ours, stored, _ = pick(
-            devices[side],
-            cpu,
-            hash_value,
-            cached[key] if connected else -1,
-            can_store=connected,
-        )
-        cached[key] = stored
+        key, connected = (side, sport, dport), kind == "c"
+        held = cached[key] if connected else -1
+        ours, cached[key], _ = pick(devices[side], cpu, hash_value, held, can_store=connected)
         name = "TCP" if proto == 6 else "UDP connected" if connected else "UDP unconnected"
-        out[f"rps_veth senders, {name}"].check(ours, queue, record["xps_a"], key, cpu, hash_value)
+        out[f"rps_veth senders, {name}"].check(ours, queue, key, cpu, hash_value)
 
 
 BY_PART: dict[str, Callable[..., None]] = {

@@ -1,7 +1,7 @@
-"""Which rules of the reference the tests drew, and both ways: a rule that always holds proves nothing.
+"""Which rules of the reference the tests drew both ways: a rule that always holds proves nothing.
 
-The hooks count `Recorder.rule` while the tests run, add up what the workers of a parallel run counted, and fail a
-run of the whole suite that left a rule without one of its outcomes.
+The hooks count `Recorder.rule` while the tests run, add up what the workers of a parallel run
+counted, and fail a run of the whole suite that left a rule without one of its outcomes.
 """
 
 from __future__ import annotations
@@ -49,11 +49,22 @@ def implemented_rules(folder: Path = REF) -> dict[str, str]:
                 continue
             if node.func.attr != "rule" or path.name == "record.py":
                 continue
-            name = node.args[0] if node.args else None
-            if not (isinstance(name, ast.Constant) and isinstance(name.value, str)):
+            names = spelled_names(node.args[0]) if node.args else []
+            if not names:
                 raise ValueError(f"{path.name}:{node.lineno}: rule() wants its name as a literal")
-            rules.setdefault(name.value, path.name)
+            for name in names:
+                rules.setdefault(name, path.name)
     return rules
+
+
+def spelled_names(node: ast.expr) -> list[str]:
+    """The literal names that an argument can be; none when one of them is no literal."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return [node.value]
+    if isinstance(node, ast.IfExp):
+        first, second = spelled_names(node.body), spelled_names(node.orelse)
+        return first + second if first and second else []
+    return []
 
 
 def one_sided(rules: dict[str, str], counts: Drawn, excused: dict[str, str]) -> list[str]:

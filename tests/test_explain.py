@@ -20,8 +20,7 @@ from emu.model.topology import Topology
 from emu.run import steer
 from tests.same import assert_same
 from tests.strategies import frames as make
-from tests.strategies.hosts import hosts
-from tests.strategies.traffic import Flow, op_lists, tcp_frames, traffic, udp_frames
+from tests.strategies.traffic import Flow, lively_hosts, op_lists, tcp_frames, traffic, udp_frames
 
 WEB = Flow("10.1.0.1", 1024, "10.0.0.1", 80)
 
@@ -148,10 +147,10 @@ def test_plain_values_are_json():
     assert {entry["kind"] for entry in plain["entries"]} == {"rule", "note"}
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_explaining_decides_nothing(data):
-    host = data.draw(hosts())
+    host = data.draw(lively_hosts())
     packets = data.draw(traffic(host, most=3))
     ops = data.draw(op_lists(host, most=3))
     index = data.draw(st.integers(0, len(packets) - 1))

@@ -17,8 +17,7 @@ from emu.model.plan import Plan
 from emu.model.topology import Topology
 from emu.run import decide
 from tests.same import assert_same
-from tests.strategies.hosts import hosts
-from tests.strategies.traffic import Flow, op_lists, tcp_frames, traffic
+from tests.strategies.traffic import Flow, lively_hosts, op_lists, tcp_frames, traffic
 
 
 def round_trip(plan, path):
@@ -43,10 +42,10 @@ def assert_equal_plans(left, right):
             assert mine.tobytes() == other.tobytes(), field.name
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_a_plan_read_back_decides_the_same(data, tmp_path_factory):
-    host = data.draw(hosts())
+    host = data.draw(lively_hosts())
     packets = data.draw(traffic(host, most=3))
     ops = data.draw(op_lists(host, most=3))
     plan = lower(host, packets, ops)
@@ -82,10 +81,10 @@ def test_what_is_no_plan_is_refused(tmp_path):
         Plan.load(tmp_path / "no-such.npz")
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_lowering_is_the_same_twice_and_touches_nothing(data):
-    host = data.draw(hosts())
+    host = data.draw(lively_hosts())
     packets = data.draw(traffic(host, most=2))
     ops = data.draw(op_lists(host))
 

@@ -1,4 +1,4 @@
-"""The count of rules that conftest keeps: it finds what the reference asks, and sees what was not drawn."""
+"""The count of rules: it finds what the reference asks, and sees what was not drawn."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from tests.source_tree import list_files, read
 
 def test_rules_are_found_where_they_are_asked(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text('if rec.rule(\n    "GRO-1", x > 0, x=x\n): pass\n')
+    (tmp_path / "b.py").write_text('rec.rule("GRO-2" if x else "GRO-3", True)\n')
 
-    assert implemented_rules(tmp_path) == {"GRO-1": "a.py"}
+    assert implemented_rules(tmp_path) == {"GRO-1": "a.py", "GRO-2": "b.py", "GRO-3": "b.py"}
 
 
 def test_a_rule_without_a_spelled_name_is_refused(tmp_path: Path) -> None:

@@ -9,24 +9,23 @@ from hypothesis import strategies as st
 
 from emu.run import steer
 from tests.same import assert_same, differing_row
-from tests.strategies.hosts import hosts
-from tests.strategies.traffic import op_lists, polls_of, traffic
+from tests.strategies.traffic import lively_hosts, op_lists, polls_of, traffic
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_both_engines_decide_the_same(data):
-    host = data.draw(hosts())
+    host = data.draw(lively_hosts())
     packets = data.draw(traffic(host))
 
     assert_same(steer(host, packets), steer(host, packets, engine="ref"), host, packets)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_both_engines_decide_the_same_between_ops(data):
-    host = data.draw(hosts())
-    packets = data.draw(traffic(host, most=4))
+    host = data.draw(lively_hosts())
+    packets = data.draw(traffic(host))
     ops = data.draw(op_lists(host))
 
     core, ref = (steer(host, packets, ops=ops, engine=engine) for engine in ("core", "ref"))
@@ -34,11 +33,11 @@ def test_both_engines_decide_the_same_between_ops(data):
     assert_same(core, ref, host, packets, ops)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(data=st.data())
 def test_both_engines_decide_the_same_with_given_polls(data):
-    host = data.draw(hosts())
-    packets = data.draw(traffic(host, most=4))
+    host = data.draw(lively_hosts())
+    packets = data.draw(traffic(host))
     ops = data.draw(op_lists(host, most=3))
     made = steer(host, packets)
     polls = data.draw(polls_of(host, made))
@@ -51,20 +50,20 @@ def test_both_engines_decide_the_same_with_given_polls(data):
     np.testing.assert_array_equal(core.arrays["rx_queue"], made.arrays["rx_queue"])
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_a_steer_answers_the_same_twice(data):
-    host = data.draw(hosts())
-    packets = data.draw(traffic(host, most=3))
+    host = data.draw(lively_hosts())
+    packets = data.draw(traffic(host, most=5))
 
     assert_same(steer(host, packets), steer(host, packets), host, packets, names=("one", "two"))
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_giving_the_polls_that_were_made_changes_nothing(data):
-    host = data.draw(hosts())
-    packets = data.draw(traffic(host, most=3))
+    host = data.draw(lively_hosts())
+    packets = data.draw(traffic(host, most=5))
     made = steer(host, packets)
 
     again = steer(host, packets, polls=made.polls)

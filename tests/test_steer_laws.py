@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from ipaddress import ip_address
+from random import Random
 
 import attrs
 import numpy as np
@@ -13,12 +14,16 @@ from hypothesis import strategies as st
 
 from emu.dtypes import Direction, Drop, GroResult, PacketFlag, Secret, TxOf
 from emu.model.host import Host
+from emu.model.masks import CpuSet
+from emu.model.nic import Cpumap, Nic
 from emu.model.packets import Packets
 from emu.model.secrets import Secrets
+from emu.model.sockets import Socket, Sockmap
+from emu.model.topology import Topology
 from emu.result.decisions import Decisions
 from emu.run import steer
-from tests.strategies.hosts import hosts
-from tests.strategies.traffic import clean_traffic, op_lists, traffic
+from tests.strategies.hosts import LOCAL_V4, LOCAL_V6
+from tests.strategies.traffic import Maker, clean_traffic, lively_hosts, op_lists, table, traffic
 
 # What an answer is, without the place that other packets' decisions gave it.
 ANSWER = (
@@ -40,12 +45,28 @@ ANSWER = (
 NEVER_AN_SKB = (Drop.CPUMAP_RING_FULL, Drop.XDP_DROP)
 
 
-@st.composite
-def steered(draw: st.DrawFn) -> tuple[Host, Packets, Decisions]:
-    """A host, packets, and what the core decided among some ops."""
-    host = draw(hosts())
-    packets = draw(traffic(host, most=4))
-    return host, packets, steer(host, packets, ops=draw(op_lists(host, most=3)))
+def busy() -> tuple[Host, Packets]:
+    """A host with addresses and many trains, always the same."""
+    sockets = [
+        Socket(name="web", reuseport=True, incoming_cpu=0),
+        Socket(name="web2", reuseport=True, threads=CpuSet([1, 3])),
+        Socket(name="dns", proto="udp", bind="0.0.0.0:53"),
+        Socket(
+            name="c",
+            bind="10.0.0.1:443",
+            peer="10.1.0.1:1024",
+            sockmap=Sockmap(cpu=2, redirect="c"),
+        ),
+    ]
+    nics = [
+        Nic(name="eth0", rx_queues=4, tx_queues=4, rps_cpus=CpuSet([1, 2])),
+        Nic(name="eth1", cpumap=Cpumap(cpus=CpuSet([2, 3]), rule="hash", qsize=8), tx_queues=2),
+    ]
+    host = Host(
+        topology=Topology(cpus=4), nics=nics, sockets=sockets, addresses=(*LOCAL_V4, *LOCAL_V6)
+    )
+    maker = Maker(host, Random(1))
+    return host, table([maker.train() for _ in range(80)])
 
 
 def members_of(decisions: Decisions) -> dict[int, list[int]]:
@@ -59,10 +80,7 @@ def members_of(decisions: Decisions) -> dict[int, list[int]]:
     return out
 
 
-@settings(max_examples=100)
-@given(run=steered())
-def test_no_packet_is_lost_and_none_is_in_two_skbs(run):
-    _, packets, decisions = run
+def law_no_packet_is_lost_and_none_is_in_two_skbs(host, packets, decisions):
     skb, drop = decisions.arrays["skb"], decisions.arrays["drop"]
 
     assert len(decisions) == len(packets)
@@ -75,10 +93,7 @@ def test_no_packet_is_lost_and_none_is_in_two_skbs(run):
     assert sorted(decisions.polls.order.tolist()) == received.tolist()
 
 
-@settings(max_examples=100)
-@given(run=steered())
-def test_an_skb_begins_with_its_first_packet(run):
-    _, _, decisions = run
+def law_an_skb_begins_with_its_first_packet(host, packets, decisions):
     members = members_of(decisions)
 
     for row, skb in enumerate(decisions.skbs):
@@ -91,10 +106,7 @@ def test_an_skb_begins_with_its_first_packet(run):
         assert joined.count(GroResult.MERGED) == len(joined) - 1
 
 
-@settings(max_examples=100)
-@given(run=steered())
-def test_every_index_is_in_range(run):
-    host, _, decisions = run
+def law_every_index_is_in_range(host, packets, decisions):
     cpus, sockets = host.topology.cpus, len(host.sockets)
     for name in ("irq_cpu", "napi_cpu", "cpu", "app_cpu", "backlog_cpu", "completion_cpu"):
         column = decisions.column(name)
@@ -113,10 +125,7 @@ def test_every_index_is_in_range(run):
     assert (decisions.arrays["skb"] < len(decisions.skbs)).all()
 
 
-@settings(max_examples=100)
-@given(run=steered())
-def test_online_cpus_do_the_work(run):
-    host, _, decisions = run
+def law_online_cpus_do_the_work(host, packets, decisions):
     online = np.array(host.topology.online)
 
     for name in ("irq_cpu", "napi_cpu", "cpu"):
@@ -124,10 +133,7 @@ def test_online_cpus_do_the_work(run):
         assert online[column[column >= 0]].all(), name
 
 
-@settings(max_examples=100)
-@given(run=steered())
-def test_the_tx_columns_agree_with_each_other(run):
-    host, _, decisions = run
+def law_the_tx_columns_agree_with_each_other(host, packets, decisions):
 
     for row in decisions.decided:
         if row["tx_queue"] < 0:
@@ -141,10 +147,7 @@ def test_the_tx_columns_agree_with_each_other(run):
         assert row["tx_queue"] == row["app_cpu"] == row["backlog_cpu"] == row["socket"] == -1
 
 
-@settings(max_examples=100)
-@given(run=steered())
-def test_direction_follows_from_the_addresses(run):
-    host, packets, decisions = run
+def law_direction_follows_from_the_addresses(host, packets, decisions):
     own = {ip_address(text).packed for text in host.addresses}
     decided = decisions.decided
     for packet, way in enumerate(decisions.arrays["direction"].tolist()):
@@ -166,10 +169,7 @@ def test_direction_follows_from_the_addresses(run):
         assert skb < 0 or decided["direction"][skb] == way
 
 
-@settings(max_examples=100)
-@given(run=steered())
-def test_each_direction_ends_in_its_own_way(run):
-    _, _, decisions = run
+def law_each_direction_ends_in_its_own_way(host, packets, decisions):
     ways = {
         Direction.RECEIVED: {TxOf.NOTHING, TxOf.REPLY, TxOf.REDIRECT},
         Direction.SENT: {TxOf.NOTHING, TxOf.SENT},
@@ -206,10 +206,10 @@ def flows_in_order(packets: Packets, decisions: Decisions) -> dict[bytes, list[i
     return out
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(data=st.data())
 def test_order_within_a_flow_is_kept(data):
-    host = data.draw(hosts())
+    host = data.draw(lively_hosts())
     packets = data.draw(clean_traffic(host))
     decisions = steer(host, packets)
 
@@ -220,13 +220,7 @@ def test_order_within_a_flow_is_kept(data):
         assert skb == sorted(skb)
 
 
-@settings(max_examples=60)
-@given(data=st.data())
-def test_an_skb_holds_packets_of_one_flow(data):
-    host = data.draw(hosts())
-    packets = data.draw(traffic(host))
-    decisions = steer(host, packets)
-
+def law_an_skb_holds_packets_of_one_flow(host, packets, decisions):
     for row, members in members_of(decisions).items():
         first = int(decisions.skbs["first"][row])
         for name in ("family", "ip_proto", "sport", "dport", "nic", "vlan_tci"):
@@ -239,10 +233,7 @@ def test_an_skb_holds_packets_of_one_flow(data):
         )
 
 
-@settings(max_examples=60)
-@given(run=steered())
-def test_the_columns_of_packets_are_those_of_their_skbs(run):
-    _, packets, decisions = run
+def law_the_columns_of_packets_are_those_of_their_skbs(host, packets, decisions):
     columns = decisions.columns
     skb = decisions.arrays["skb"]
     has = skb >= 0
@@ -252,10 +243,7 @@ def test_the_columns_of_packets_are_those_of_their_skbs(run):
         np.testing.assert_array_equal(columns[name][has], decisions.decided[name][skb[has]])
 
 
-@settings(max_examples=60)
-@given(run=steered())
-def test_counts_are_those_of_the_decisions(run):
-    host, _, decisions = run
+def law_counts_are_those_of_the_decisions(host, packets, decisions):
     arrays, decided, counts = decisions.arrays, decisions.decided, decisions.counts
     is_cpumap = np.array([nic.cpumap is not None for nic in host.nics])[arrays["nic"]]
     received = arrays["rx_queue"] >= 0
@@ -306,11 +294,11 @@ def same_answers(left: Decisions, right: Decisions, rows: np.ndarray, packets: P
 
 
 @pytest.mark.parametrize("bit", [Secret.FLOW_HASH, Secret.EHASH, Secret.TXHASH, Secret.RSS_KEY])
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_a_packet_hangs_on_no_secret_that_it_does_not_name(bit, data):
-    host = data.draw(hosts())
-    packets = data.draw(traffic(host, most=4))
+    host = data.draw(lively_hosts())
+    packets = data.draw(traffic(host))
     seeds = data.draw(st.lists(st.integers(0, 2**16), min_size=1, max_size=3))
     before = steer(host, packets)
     free = np.flatnonzero((before.arrays["secrets"] & bit) == 0)
@@ -325,8 +313,8 @@ def test_a_packet_hangs_on_no_secret_that_it_does_not_name(bit, data):
 @settings(max_examples=60)
 @given(data=st.data())
 def test_an_exact_decision_does_not_change_with_the_secrets(data):
-    host = data.draw(hosts())
-    packets = data.draw(traffic(host, most=4))
+    host = data.draw(lively_hosts())
+    packets = data.draw(traffic(host))
     before = steer(host, packets)
     exact = np.flatnonzero(before.arrays["secrets"] == 0)
 
@@ -335,10 +323,7 @@ def test_an_exact_decision_does_not_change_with_the_secrets(data):
     same_answers(before, after, exact, packets)
 
 
-@settings(max_examples=60)
-@given(run=steered())
-def test_the_summary_adds_up(run):
-    host, packets, decisions = run
+def law_the_summary_adds_up(host, packets, decisions):
     summary = decisions.summary()
     arrays, decided, segs = decisions.arrays, decisions.decided, decisions.skbs["segs"]
 
@@ -359,3 +344,24 @@ def test_the_summary_adds_up(run):
     assert exact.get("EXACT", 0) == (arrays["secrets"] == 0).sum()
     to_socket = (decided["socket"] >= 0) & (decided["direction"] == Direction.RECEIVED)
     assert summary.sockets["packets"].sum() == segs[to_socket].sum()
+
+
+LAWS = [law for name, law in sorted(globals().items()) if name.startswith("law_")]
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_every_law_holds(data):
+    host = data.draw(lively_hosts())
+    packets = data.draw(traffic(host))
+    decisions = steer(host, packets, ops=data.draw(op_lists(host)))
+
+    for law in LAWS:
+        law(host, packets, decisions)
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_every_law_holds_in_both_engines(engine, law):
+    host, packets = busy()
+
+    law(host, packets, steer(host, packets, engine=engine.name))

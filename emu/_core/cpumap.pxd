@@ -6,7 +6,7 @@ from emu._core.types cimport PF_HAS_PORTS, i32, i64, packets_t, u8, u32, u64
 
 cdef enum:
     CPUMAP_BULK = 8        # frames of a bulk, and of a kthread's step
-    RING_BATCH = 16        # slots that a consumer clears together: two cache lines of pointers (CPUMAP-9)
+    RING_BATCH = 16        # slots that a consumer clears together: two cache lines (CPUMAP-9)
     NAPI_BUDGET = 64
 
     # dtypes.CpumapDesign
@@ -25,8 +25,9 @@ cdef enum:
     FLUSH_OLD = 2
 
 cdef struct bulk_t:
-    # Frames that a driver's poll has for one entry. The kernel has one per entry and producing CPU; here one per entry
-    # is enough: polls run one after the other, and each ends with a flush that leaves all bulks empty.
+    # Frames that a driver's poll has for one entry. The kernel has one per entry and producing CPU;
+    # here one per entry is enough: polls run one after the other, and each ends with a flush that
+    # leaves all bulks empty.
     u32 pkts[8]
     u32 len
     i32 prev     # in the flush list, towards its front; -1 none
@@ -38,8 +39,8 @@ cdef struct cpumap_entry_t:
     u32 qsize
     u32 batch      # slots the consumer clears together
     u64 first      # its ring in cpumap_t.slots
-    # The ring's three places as counts since the start: cleared <= consumed <= produced <= cleared + qsize. A slot is
-    # taken from when it is produced into until it is cleared, so the ring is full when produced == cleared + qsize.
+    # The ring's three places as counts since the start, cleared <= consumed <= produced. A slot is
+    # taken from when it is produced into until it is cleared: full is produced - cleared == qsize.
     u64 produced
     u64 consumed
     u64 cleared
@@ -60,7 +61,9 @@ cdef struct cpumap_t:
     i32 front      # of the flush list, -1 empty
 
 
-cdef inline int cpumap_init(cpumap_t *m, const i32 *cpus, const u32 *qsizes, u32 count, u32 max_lost) noexcept nogil:
+cdef inline int cpumap_init(
+    cpumap_t *m, const i32 *cpus, const u32 *qsizes, u32 count, u32 max_lost
+) noexcept nogil:
     """Empty rings of qsizes[] slots for kthreads on cpus[]; -1 when memory ran out.
 
     max_lost: no more than so many frames are enqueued between two resets of lost_count.
@@ -101,7 +104,7 @@ cdef inline void cpumap_free(cpumap_t *m) noexcept nogil:
 
 
 cdef inline bint cpumap_insert(cpumap_t *m, u32 entry, u32 pkt) noexcept nogil:
-    """One frame into the entry's ring; False: it is full (CPUMAP-8: generic XDP does only this, and wakes)."""
+    """One frame into the entry's ring; False: it is full. Generic XDP does only this (CPUMAP-8)."""
     cdef cpumap_entry_t *e = &m.entries[entry]
     if e.produced - e.cleared >= e.qsize:
         e.dropped += 1
@@ -113,7 +116,10 @@ cdef inline bint cpumap_insert(cpumap_t *m, u32 entry, u32 pkt) noexcept nogil:
 
 
 cdef inline void cpumap_drain(cpumap_t *m, u32 entry) noexcept nogil:
-    """The bulk's frames into the ring, in order; what does not fit is lost. The bulk leaves the flush list (CPUMAP-4)."""
+    """The bulk's frames into the ring, in order; what does not fit is lost (CPUMAP-4).
+
+    The bulk leaves the flush list.
+    """
     cdef bulk_t *b = &m.entries[entry].bulk
     cdef u32 k
     for k in range(b.len):
@@ -134,9 +140,10 @@ cdef inline void cpumap_drain(cpumap_t *m, u32 entry) noexcept nogil:
 
 
 cdef inline void cpumap_enqueue(cpumap_t *m, u32 producer, u32 entry, u32 pkt) noexcept nogil:
-    """A frame to an entry, in the poll of CPU producer: the ninth first drains the eight before it (CPUMAP-3).
+    """A frame to an entry, in the poll of CPU producer.
 
-    All calls of one poll name one producer, and cpumap_flush ends the poll.
+    The ninth first drains the eight before it (CPUMAP-3). All calls of one poll name one producer,
+    and cpumap_flush ends the poll.
     """
     cdef bulk_t *b = &m.entries[entry].bulk
     m.producer = producer
@@ -155,7 +162,9 @@ cdef inline void cpumap_enqueue(cpumap_t *m, u32 producer, u32 entry, u32 pkt) n
 
 
 cdef inline u32 cpumap_flush(cpumap_t *m, u32 producer) noexcept nogil:
-    """End of the poll: drains every bulk, most recently touched first, and wakes its kthread (CPUMAP-6).
+    """End of the poll: drains every bulk, most recently touched first, and wakes its kthread.
+
+    CPUMAP-6.
 
     Answers how many were woken; woken[] names their entries in order.
     """
@@ -175,7 +184,8 @@ cdef inline bint cpumap_empty(const cpumap_t *m, u32 entry) noexcept nogil:
 cdef inline u32 cpumap_consume(cpumap_t *m, u32 entry, u32 *out) noexcept nogil:
     """One kthread step: up to 8 frames of the ring into out[8]; answers how many.
 
-    Their slots are free again only when a batch of them, or the ring's end, is reached (CPUMAP-9, CPUMAP-10).
+    Their slots are free again only when a batch of them, or the ring's end, is reached
+    (CPUMAP-9, CPUMAP-10).
     """
     cdef cpumap_entry_t *e = &m.entries[entry]
     cdef u32 n = 0
@@ -189,12 +199,13 @@ cdef inline u32 cpumap_consume(cpumap_t *m, u32 entry, u32 *out) noexcept nogil:
 
 
 cdef inline int cpumap_step_flush(u8 design, u32 packets, bint ring_empty, u32 hz) noexcept nogil:
-    """What the kthread does with GRO after a step: 0 nothing, 1 flush all, 2 flush what is older than this jiffy.
+    """What the kthread does with GRO after a step: 0 nothing, 1 flush all, 2 flush only the old.
 
-    packets: frames taken since the last flush (merged) or in this poll (napi); the caller starts again at 0 after an
-    answer other than 0. Plain has no GRO (CPUMAP-11). Merged: 64 frames or an empty ring (CPUMAP-15). Napi: a poll of
-    64 flushes as full polls do, one that ends early completes (CPUMAP-21); after a full poll that emptied the ring the
-    next one takes nothing and completes: ask again with 0 packets.
+    packets: frames taken since the last flush (merged) or in this poll (napi); the caller starts
+    again at 0 after an answer other than 0. Plain has no GRO (CPUMAP-11). Merged: 64 frames or an
+    empty ring (CPUMAP-15). Napi: a poll of 64 flushes as full polls do, one that ends early
+    completes (CPUMAP-21); after a full poll that emptied the ring the next one takes nothing and
+    completes: ask again with 0 packets.
     """
     if design == DESIGN_PLAIN:
         return FLUSH_NONE
@@ -206,7 +217,8 @@ cdef inline int cpumap_step_flush(u8 design, u32 packets, bint ring_empty, u32 h
 cdef inline u32 program_hash(const packets_t *p, i64 i) noexcept nogil:
     """The XDP program's own hash: it stands for what such programs do, and is no kernel's.
 
-    Addresses and ports, the same in both directions: their 32-bit words xored, then murmur3's 32-bit finaliser.
+    Addresses and ports, the same in both directions: their 32-bit words xored, then murmur3's
+    32-bit finaliser.
     """
     cdef u32 mixed = 0
     cdef u32 ports

@@ -1,4 +1,4 @@
-"""cpumap: targets of many packets, and a map whose rings are filled and drained: the doors of the stage."""
+"""cpumap: targets of many packets, and a map whose rings are filled and drained."""
 import numpy as np
 
 from emu.dtypes import CpumapDesign, CpumapRule
@@ -30,7 +30,8 @@ cdef class Cpumap:
 
     def __init__(self, cpus, qsizes):
         if len(cpus) != len(qsizes) or not len(cpus):
-            raise ConfigError("cpumap: qsizes", f"{len(qsizes)} beside {len(cpus)} cpus", "one per entry, at least one")
+            given = f"{len(qsizes)} beside {len(cpus)} cpus"
+            raise ConfigError("cpumap: qsizes", given, "one per entry, at least one")
         for cpu, qsize in zip(cpus, qsizes, strict=True):
             check_range("cpumap: cpu", cpu, 0, 65535)
             check_range("cpumap: qsize", qsize, 1, MAX_QSIZE)
@@ -89,7 +90,8 @@ cdef class Cpumap:
     def _check_producer(self, producer):
         check_range("cpumap: producer", producer, 0, 65535)
         if self.map.front >= 0 and producer != self.map.producer:
-            raise ConfigError("cpumap: producer", producer, f"CPU {self.map.producer} until its poll is flushed")
+            allowed = f"CPU {self.map.producer} until its poll is flushed"
+            raise ConfigError("cpumap: producer", producer, allowed)
 
 
 def check_range(where, value, least, most):
@@ -99,7 +101,7 @@ def check_range(where, value, least, most):
 
 
 def step_flush(design, packets, ring_empty, hz):
-    """What a kthread does with GRO after a step: 0 nothing, 1 flush all, 2 flush what is older than this jiffy."""
+    """What a kthread does with GRO after a step: 0 nothing, 1 flush all, 2 flush only the old."""
     return cpumap_step_flush(CpumapDesign(design), packets, bool(ring_empty), hz)
 
 

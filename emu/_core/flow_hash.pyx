@@ -2,7 +2,7 @@
 import numpy as np
 
 from emu.model.arrays import column
-from emu.model.inputs import siphash_key
+from emu.model.inputs import flow_keys, siphash_key
 
 from emu._core.flow_hash cimport flow_hash, two_words
 from emu._core.siphash cimport sip_final, sip_init, sip_t, sip_word
@@ -50,8 +50,7 @@ def flow_hash_packets(packets, key16):
     cdef u8[::1] l4 = l4_array
     cdef const u64[::1] addresses = packets.addresses
     cdef const packets_t *p = <const packets_t *> &addresses[0]
-    rows = packets.flow_keys if len(packets.flow_keys) else np.zeros(1, dtype=packets.flow_keys.dtype)
-    cdef const u8[::1] row_bytes = rows.view(np.uint8).reshape(-1)
+    cdef const u8[::1] row_bytes = flow_keys(packets).view(np.uint8)
     cdef const flow_key_t *keys = <const flow_key_t *> &row_bytes[0]
     cdef Py_ssize_t i
     with nogil:

@@ -15,7 +15,7 @@ from emu._core.gro_held cimport (
     gro_t,
     skb_t,
 )
-from emu._core.gro_ip cimport network_len, network_takes, read_flow
+from emu._core.gro_ip cimport network_takes, read_flow
 from emu._core.gro_tcp cimport receive_tcp, send_up
 from emu._core.gro_udp cimport receive_udp
 from emu._core.types cimport i64, packets_t, u8, u32
@@ -28,28 +28,25 @@ cdef inline u8 gro_receive(
     cdef arrival_t s
     g.entered += 1
     skb_of[0] = row
-    s.w12 = p.tcp_w12[i]
-    s.len_bytes = network_len(p, i)
+    s.level_zero = cfg.fresh_skb
     if cfg.fresh_skb:
         s.hash = 0
         s.hash_type = 0
         s.ip_summed = CHECKSUM_NONE
-        s.csum_level = 0
     else:
         s.hash = hash
         s.hash_type = hash_type
         s.ip_summed = p.ip_summed[i]
-        s.csum_level = p.csum_level[i]
     if not cfg.enabled or not network_takes(&s, p, blob, i):
-        return send_up(g, skbs, &s, i, row)
+        return send_up(g, p, skbs, &s, i, row)
     read_flow(&s, p, i, cfg.fresh_skb)
     if s.proto == PROTO_TCP:
         return receive_tcp(
             g, cfg, p, blob, skbs, &g.buckets[s.hash % BUCKETS], &s, i, row, jiffy, skb_of
         )
-    s.seq = s.ack = 0
+    s.seq = s.ack = s.w12 = 0
     s.opt_len = 0
-    s.opt_off = -1
+    s.opt_off = 0
     return receive_udp(
         g, cfg, p, blob, skbs, &g.buckets[s.hash % BUCKETS], &s, i, row, jiffy, skb_of
     )

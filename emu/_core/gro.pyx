@@ -12,6 +12,7 @@ from libc.stdlib cimport free, malloc
 
 cdef enum:
     WEIGHT = 64
+    GRO_MERGED = 0
 
 
 cdef u32 gro_loop(
@@ -30,7 +31,7 @@ cdef u32 gro_loop(
             result[i] = gro_receive(
                 g, cfg, p, blob, skbs, i, rows, hash[i], hash_type[i], jiffies[k], &skb_of[i]
             )
-            rows += skb_of[i] == rows
+            rows += result[i] != GRO_MERGED
             i += 1
         gro_flush(g, skbs, old_only and poll_counts[k] >= WEIGHT, jiffies[k])
         gro_deliver(g, skbs)

@@ -11,6 +11,7 @@ cdef enum:
     BUCKET_HELD = 8
     NORMAL_BATCH = 8
     LEGACY_MAX_SIZE = 65536
+    LINK_BYTES = 14
     JUMBO_BYTES = 8
 
     PROTO_TCP = 6
@@ -59,26 +60,24 @@ cdef struct gro_cfg_t:
 cdef struct arrival_t:
     # The packet at hand, read out of the columns once.
     u64 ends         # ports, NIC, family, protocol
-    u64 tag          # VLAN tag in metadata; IPv6 version and flow label
+    u64 tag          # VLAN tag in metadata; IPv6 version and flow label; whether extensions follow
     i64 opt_off      # TCP options in the blob
     u32 seq
     u32 ack
     u32 w12          # TCP offset 12: doff, flags, window
     u32 payload_bytes
-    u32 len_bytes    # from the octet behind the link header
     u32 hash
-    u16 opt_len
-    u16 ext_len      # IPv6 extension headers
+    u32 opt_len
+    u32 ext_len      # IPv6 extension headers
+    u32 next_header  # of the fixed IPv6 header, when extension headers follow
+    u32 alike        # TTL, TOS and DF, or hop limit and traffic class
+    u32 family
+    u32 proto
+    u32 soft         # the kernel's flush: it may not stay, but ends what it belongs to (GRO-9, GRO-17)
     u16 ip_id
-    u8 next_header   # of the fixed IPv6 header, when extension headers follow
-    u8 family
-    u8 proto
-    u8 tos
-    u8 ttl
     u8 df
-    u8 soft          # the kernel's flush: it may not stay, but ends what it belongs to (GRO-9, GRO-17)
     u8 ip_summed
-    u8 csum_level
+    u8 level_zero    # csum_level is 0, whatever it was before
     u8 hash_type
 
 cdef struct held_t:
@@ -95,14 +94,12 @@ cdef struct held_t:
     u32 len_bytes
     u32 count
     u32 row          # in skbs
+    u32 alike
+    u16 ip_id        # of the first packet
     u16 opt_len
     u16 ext_len
-    u16 ip_id        # of the first packet
     u8 next_header
     u8 family
-    u8 tos
-    u8 ttl
-    u8 df
     u8 fixed_id
     i64 opt_off
     i64 age          # jiffies when it was held
@@ -151,17 +148,26 @@ cdef inline void gro_append(gro_t *g, skb_t *skbs, u32 row, u32 weight) noexcept
     if g.rx_count >= NORMAL_BATCH:
         gro_deliver(g, skbs)
 
-cdef inline void write_skb(skb_t *skb, const arrival_t *s, i64 i) noexcept nogil:
+cdef inline u32 network_len(const packets_t *p, i64 i) noexcept nogil:
+    """skb->len in GRO: what stands behind the link header; a tag in the frame counts."""
+    cdef u32 link = p.l3_off[i]
+    if link > LINK_BYTES:
+        link = LINK_BYTES
+    return p.wire_bytes[i] - link if p.wire_bytes[i] > link else 0
+
+cdef inline void write_skb(
+    skb_t *skb, const packets_t *p, const arrival_t *s, i64 i
+) noexcept nogil:
     """An skb that is this one packet (GRO-49)."""
     skb.first = i
     skb.segs = 1
-    skb.len_bytes = s.len_bytes
+    skb.len_bytes = network_len(p, i)
     skb.gso_size = skb.gso_type = 0
     skb.hash = s.hash
     skb.hash_type = s.hash_type
     skb.ip_summed = s.ip_summed
-    skb.csum_level = s.csum_level
-    skb.tcp_flags = <u8>(s.w12 >> 16)
+    skb.csum_level = 0 if s.level_zero else p.csum_level[i]
+    skb.tcp_flags = <u8>(p.tcp_w12[i] >> 16)
 
 cdef inline void gro_complete(gro_t *g, skb_t *skbs, const held_t *h) noexcept nogil:
     """Finish a held packet and put it on the list (receive.md 5.4)."""
@@ -217,17 +223,15 @@ cdef inline void gro_hold(
     h.ack = s.ack
     h.w12 = s.w12
     h.gso_size = s.payload_bytes
-    h.len_bytes = s.len_bytes
+    h.len_bytes = network_len(p, i)
     h.count = 1
     h.row = row
-    h.opt_len = s.opt_len
-    h.ext_len = s.ext_len
+    h.alike = s.alike
     h.ip_id = s.ip_id
-    h.next_header = s.next_header
-    h.family = s.family
-    h.tos = s.tos
-    h.ttl = s.ttl
-    h.df = s.df
+    h.opt_len = <u16>s.opt_len
+    h.ext_len = <u16>s.ext_len
+    h.next_header = <u8>s.next_header
+    h.family = <u8>s.family
     h.fixed_id = 0
     h.opt_off = s.opt_off
     h.age = jiffy

@@ -5,7 +5,7 @@ include/net/gro.h, gro_receive_network_flush
 """
 from libc.string cimport memcmp
 
-from emu._core.gro_held cimport PROTO_TCP, PROTO_UDP, arrival_t, bucket_t, gro_cfg_t, held_t
+from emu._core.gro_held cimport LINK_BYTES, PROTO_TCP, PROTO_UDP, arrival_t, bucket_t, gro_cfg_t, held_t
 from emu._core.types cimport (
     PF_EXT_BYPASS,
     PF_EXT_HEADERS,
@@ -22,33 +22,25 @@ from emu._core.types cimport (
 )
 
 cdef enum:
-    REASON_OK = 0
     REASON_BAD_VERSION = 4
     REASON_BAD_DOFF = 8
 
-    LINK_BYTES = 14
     IPV6_BYTES = 40
     IPV6_NEXT_HEADER = 6
     FRAG_DF = 0x4000
     FRAG_RESERVED = 0x8000
-
-cdef inline u32 network_len(const packets_t *p, i64 i) noexcept nogil:
-    """skb->len in GRO: what stands behind the link header; a tag in the frame counts."""
-    cdef u32 link = p.l3_off[i]
-    if link > LINK_BYTES:
-        link = LINK_BYTES
-    return p.wire_bytes[i] - link if p.wire_bytes[i] > link else 0
+    EXT_MARK = 0x01000000
 
 cdef inline bint tag_in_frame(const packets_t *p, i64 i, u16 flags) noexcept nogil:
     """A VLAN tag that only the 8021Q module would handle; this kernel has none."""
-    return p.l3_off[i] > LINK_BYTES or (p.vlan_tpid[i] != 0 and not flags & PF_VLAN_META)
+    return p.vlan_tpid[i] != 0 and (p.l3_off[i] > LINK_BYTES or not flags & PF_VLAN_META)
 
 cdef inline bint read_extensions(arrival_t *s, const packets_t *p, const u8 *blob, i64 i) noexcept nogil:
     """The span of the IPv6 extension headers; False if the bytes are not there (GRO-18)."""
     cdef u32 begin = <u32>p.l3_off[i] + IPV6_BYTES
     if p.frame_off[i] < 0 or p.l4_off[i] < begin or p.l4_off[i] > p.cap_bytes[i]:
         return False
-    s.ext_len = <u16>(p.l4_off[i] - begin)
+    s.ext_len = p.l4_off[i] - begin
     s.next_header = blob[p.frame_off[i] + p.l3_off[i] + IPV6_NEXT_HEADER]
     return True
 
@@ -56,7 +48,7 @@ cdef inline bint network_takes(arrival_t *s, const packets_t *p, const u8 *blob,
     """Whether the IP handlers take the packet at all; if not it goes by all that is held (GRO-8, GRO-18)."""
     cdef u16 flags = p.flags[i]
     cdef u8 reason = p.reason[i]
-    if reason != REASON_OK and reason != REASON_BAD_VERSION and reason != REASON_BAD_DOFF:
+    if reason and reason != REASON_BAD_VERSION and reason != REASON_BAD_DOFF:
         return False
     s.family = p.family[i]
     s.proto = p.ip_proto[i]
@@ -68,25 +60,24 @@ cdef inline bint network_takes(arrival_t *s, const packets_t *p, const u8 *blob,
         return False
     if flags & (PF_FRAGMENT | PF_IP_CSUM_BAD | PF_EXT_BYPASS) or tag_in_frame(p, i, flags):
         return False
-    s.soft = (flags & PF_MALFORMED_LEN) != 0
+    s.soft = flags & PF_MALFORMED_LEN
     if s.family == 4:
         if p.ip_b0[i] != 0x45:
             return False
         s.ip_id = p.ip_id[i]
         s.df = (p.ip_frag[i] & FRAG_DF) != 0
-        s.soft |= (p.ip_frag[i] & FRAG_RESERVED) != 0
+        s.soft |= p.ip_frag[i] & FRAG_RESERVED
     elif s.family != 6:
         return False
     elif flags & PF_EXT_HEADERS and not read_extensions(s, p, blob, i):
         return False
-    s.tos = p.tos[i]
-    s.ttl = p.ttl[i]
+    s.alike = (<u32>s.df << 16) | (<u32>p.ttl[i] << 8) | p.tos[i]
     return True
 
 cdef inline void read_flow(arrival_t *s, const packets_t *p, i64 i, bint fresh_skb) noexcept nogil:
     """All that must be equal for two packets to be of one flow (GRO-1, 2, 10, 15, 21)."""
     cdef u64 vlan = 0
-    if not fresh_skb:
+    if p.vlan_tpid[i] and not fresh_skb:
         vlan = (<u64>p.vlan_tpid[i] << 16) | p.vlan_tci[i]
     s.ends = (
         (<u64>p.sport[i] << 48) | (<u64>p.dport[i] << 32) | (<u64>p.nic[i] << 16)
@@ -94,7 +85,7 @@ cdef inline void read_flow(arrival_t *s, const packets_t *p, i64 i, bint fresh_s
     )
     s.tag = vlan << 32
     if s.family == 6:
-        s.tag |= (<u64>(p.ip_b0[i] >> 4) << 28) | p.flow_label[i]
+        s.tag |= (<u64>(p.ip_b0[i] >> 4) << 28) | p.flow_label[i] | (EXT_MARK if s.ext_len else 0)
 
 cdef inline bint same_flow(
     const held_t *h, const arrival_t *s, const packets_t *p, i64 i
@@ -114,11 +105,9 @@ cdef inline bint same_extensions(
     const held_t *h, const arrival_t *s, const packets_t *p, const u8 *blob, i64 i
 ) noexcept nogil:
     """The chains of extension headers are equal, octet for octet."""
-    if h.ext_len != s.ext_len:
-        return False
-    if s.ext_len == 0:
+    if s.ext_len == 0:  # and so is the other: the mark in the tags is equal
         return True
-    return h.next_header == s.next_header and memcmp(
+    return h.ext_len == s.ext_len and h.next_header == s.next_header and memcmp(
         blob + p.frame_off[i] + p.l3_off[i] + IPV6_BYTES,
         blob + p.frame_off[h.first] + p.l3_off[h.first] + IPV6_BYTES,
         s.ext_len,
@@ -140,7 +129,7 @@ cdef inline int find_held(
 
 cdef inline u32 network_flush(const gro_cfg_t *cfg, held_t *h, const arrival_t *s) noexcept nogil:
     """Not 0 when TTL, TOS, DF or the IP ID forbid to join (GRO-11, 12, 16); may settle that the ID is fixed."""
-    cdef u32 differs = (<u32>h.tos ^ s.tos) | (<u32>h.ttl ^ s.ttl) | (<u32>h.df ^ s.df)
+    cdef u32 differs = h.alike ^ s.alike
     cdef u16 step = s.ip_id - h.ip_id
     if s.family != 4 or differs:
         return differs

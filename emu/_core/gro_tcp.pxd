@@ -45,12 +45,14 @@ cdef inline bint verify_l4(arrival_t *s, u16 flags) noexcept nogil:
         return False
     if s.ip_summed == CHECKSUM_NONE:
         s.ip_summed = CHECKSUM_UNNECESSARY
-        s.csum_level = 0
+        s.level_zero = 1
     return True
 
-cdef inline u8 send_up(gro_t *g, skb_t *skbs, const arrival_t *s, i64 i, u32 row) noexcept nogil:
+cdef inline u8 send_up(
+    gro_t *g, const packets_t *p, skb_t *skbs, const arrival_t *s, i64 i, u32 row
+) noexcept nogil:
     """The packet goes to the stack as it is."""
-    write_skb(&skbs[row], s, i)
+    write_skb(&skbs[row], p, s, i)
     gro_append(g, skbs, row, 1)
     return GRO_NORMAL
 
@@ -59,10 +61,12 @@ cdef inline bint read_tcp(arrival_t *s, const packets_t *p, i64 i) noexcept nogi
     cdef u32 doff
     s.w12 = p.tcp_w12[i]
     doff = (s.w12 >> 28) * 4
-    s.opt_off = p.opt_off[i]
-    if doff < TCP_BYTES or p.reason[i] == REASON_BAD_DOFF or (doff > TCP_BYTES and s.opt_off < 0):
+    if doff < TCP_BYTES or p.reason[i] == REASON_BAD_DOFF:
         return False
-    s.opt_len = <u16>(doff - TCP_BYTES)
+    s.opt_len = doff - TCP_BYTES
+    s.opt_off = p.opt_off[i] if doff > TCP_BYTES else 0
+    if s.opt_off < 0:
+        return False
     s.seq = p.seq[i]
     s.ack = p.ack[i]
     s.payload_bytes = p.payload_bytes[i]
@@ -101,10 +105,8 @@ cdef inline u8 receive_tcp(
     cdef bint joined = False
     cdef bint ends
     cdef u32 mss = 1
-    if not s.soft and not verify_l4(s, p.flags[i]):
-        return send_up(g, skbs, s, i, row)
-    if not read_tcp(s, p, i):
-        return send_up(g, skbs, s, i, row)
+    if (not s.soft and not verify_l4(s, p.flags[i])) or not read_tcp(s, p, i):
+        return send_up(g, p, skbs, s, i, row)
     place = find_held(bucket, s, p, blob, i)
     if place >= 0:
         h = &bucket.held[bucket.slot[place]]
@@ -121,7 +123,7 @@ cdef inline u8 receive_tcp(
     if joined:
         return GRO_MERGED
     if ends or s.soft:
-        return send_up(g, skbs, s, i, row)
-    write_skb(&skbs[row], s, i)
+        return send_up(g, p, skbs, s, i, row)
+    write_skb(&skbs[row], p, s, i)
     gro_hold(g, p, skbs, bucket, s, i, row, jiffy)
     return GRO_HELD

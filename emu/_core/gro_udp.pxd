@@ -43,10 +43,8 @@ cdef inline u8 receive_udp(
     cdef held_t *h
     cdef bint joined = False
     cdef u16 flags = p.flags[i]
-    if not s.soft and not verify_l4(s, flags):
-        return send_up(g, skbs, s, i, row)
-    if not udp_eligible(cfg, p, i, flags):
-        return send_up(g, skbs, s, i, row)
+    if (not s.soft and not verify_l4(s, flags)) or not udp_eligible(cfg, p, i, flags):
+        return send_up(g, p, skbs, s, i, row)
     s.payload_bytes = p.payload_bytes[i]
     place = find_held(bucket, s, p, blob, i)
     if place >= 0:
@@ -61,7 +59,7 @@ cdef inline u8 receive_udp(
     if joined:
         return GRO_MERGED
     if s.soft:
-        return send_up(g, skbs, s, i, row)
-    write_skb(&skbs[row], s, i)
+        return send_up(g, p, skbs, s, i, row)
+    write_skb(&skbs[row], p, s, i)
     gro_hold(g, p, skbs, bucket, s, i, row, jiffy)
     return GRO_HELD

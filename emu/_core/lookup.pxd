@@ -20,6 +20,7 @@ from emu._core.lookup_table cimport (
     TCP,
     UDP,
     chains_free,
+    flow_key4_t,
     found_t,
     lookup_cfg_t,
     lookup_ehash,
@@ -92,6 +93,7 @@ cdef inline void lookup_free(lookup_t *t) noexcept nogil:
     free(t.connected.slots)
     free(t.socks)
     free(t.sks)
+    free(t.keys)
     memset(t, 0, sizeof(lookup_t))
 
 
@@ -116,9 +118,9 @@ cdef inline int lookup_init(
         memcpy(t.socks, socks, n * sizeof(socket_t))
     if tables_init(t) < 0:
         return -1
-    # TCP connections leave their line untouched: memory that nobody writes costs nothing.
     t.sks = <sk_t *> calloc(n + 1, sizeof(sk_t))
-    if t.sks == NULL:
+    t.keys = <flow_key4_t *> calloc(n + 1, sizeof(flow_key4_t))
+    if t.sks == NULL or t.keys == NULL:
         return -1
     for s in range(n):
         state = t.socks[s].state
@@ -210,8 +212,8 @@ cdef inline void lookup_prefetch(lookup_t *t, const packets_t *p, Py_ssize_t i) 
 
 
 cdef inline void lookup_prefetch_sock(lookup_t *t, u8 proto, u32 hash) noexcept nogil:
-    """Fetch the socket that a slot, fetched before, names first."""
+    """Fetch the key of the socket that a slot, fetched before, names first."""
     cdef const flow_table_t *f = &t.established if proto == TCP else &t.connected
     cdef u32 found = f.slots[hash & f.mask].sock_plus1
     if found:
-        emu_prefetch(&t.socks[found - 1])
+        emu_prefetch(&t.keys[found - 1])

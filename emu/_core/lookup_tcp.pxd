@@ -1,7 +1,15 @@
 """TCP listeners (SOCK-63..70; inet_lhash2_lookup in net/ipv4/inet_hashtables.c, inet6_lhash2_lookup), and 4-tuples."""
-from emu._core.lookup_table cimport TCP, address_slot, found_t, lookup_ehash, lookup_t, query_t
+from emu._core.lookup_table cimport (
+    NOT_IPV4,
+    TCP,
+    address_slot,
+    flow_key4_t,
+    found_t,
+    lookup_ehash,
+    lookup_t,
+    query_t,
+)
 from emu._core.flow_table cimport flow_table_t
-from emu._core.jhash cimport is_mapped
 from emu._core.reuseport cimport group_select, group_t, is_excluded, pick_t, run_program
 from emu._core.sk cimport BY_ADDRESS, SK_INET, SK_INET6, SK_V4, sk_t
 from emu._core.types cimport i32, socket_t, u32
@@ -23,22 +31,24 @@ cdef inline bint same6(const u32 *a, const u32 *b) noexcept nogil:
     return a[0] == b[0] and a[1] == b[1] and a[2] == b[2] and a[3] == b[3]
 
 
-cdef inline bint flow_matches(const socket_t *row, const query_t *q) noexcept nogil:
-    """Whether a connected socket's 4-tuple and device are the packet's (SOCK-64)."""
-    if row.fport != q.sport or row.lport != q.dport:
+cdef inline bint flow_matches(const lookup_t *t, u32 s, const query_t *q) noexcept nogil:
+    """Whether a connected socket's 4-tuple and device are the packet's (SOCK-64).
+
+    Sockets of two mapped addresses stand among the IPv4 ones.
+    """
+    cdef const flow_key4_t *key = &t.keys[s]
+    cdef const socket_t *row
+    if key.fport != q.sport or key.lport != q.dport:
         return False
-    if row.bound_dev and row.bound_dev != q.dif:
-        return False
-    if q.family == 6:
-        # Sockets of two mapped addresses stand among the IPv4 ones.
+    if q.family == 4:
         return (
-            row.family == 6 and same6(row.faddr, q.saddr) and same6(row.laddr, q.daddr)
-            and not (is_mapped(row.laddr) and is_mapped(row.faddr))
+            key.foreign4 == q.saddr[0] and key.local4 == q.daddr[0]
+            and (key.bound_dev == 0 or key.bound_dev == q.dif)
         )
-    if row.family == 4:
-        return row.faddr[0] == q.saddr[0] and row.laddr[0] == q.daddr[0]
+    row = &t.socks[s]
     return (
-        row.faddr[3] == q.saddr[0] and row.laddr[3] == q.daddr[0] and is_mapped(row.faddr) and is_mapped(row.laddr)
+        key.bound_dev == NOT_IPV4 and same6(row.faddr, q.saddr) and same6(row.laddr, q.daddr)
+        and (row.bound_dev == 0 or row.bound_dev == q.dif)
     )
 
 
@@ -50,18 +60,24 @@ cdef inline i32 find_flow(const lookup_t *t, const flow_table_t *f, const query_
         found = f.slots[at].sock_plus1
         if found == 0:
             return -1
-        if f.slots[at].hash == hash and flow_matches(&t.socks[found - 1], q):
+        if f.slots[at].hash == hash and flow_matches(t, found - 1, q):
             return <i32>(found - 1)
         at = (at + 1) & f.mask
 
 
+cdef inline u32 group_hash(const lookup_t *t, const query_t *q, const u32 *wanted) noexcept nogil:
+    """The hash that chooses in groups: of the address that is looked for, not of the packet's (SOCK-70, SOCK-77)."""
+    if t.forced:
+        return t.forced_hash
+    return lookup_ehash(&t.cfg, q.proto, q.family, wanted, q.dport, q.saddr, q.sport)
+
+
 cdef inline pick_t ask_group(
-    const lookup_t *t, const query_t *q, const group_t *g, bint masks, const u32 *wanted
+    const lookup_t *t, const query_t *q, const group_t *g, bint masks, u32 hash
 ) noexcept nogil:
     """The group's member for the packet (reuseport_select_sock, SOCK-57..59); -1 none."""
     cdef pick_t pick
     cdef u32 index
-    cdef u32 hash
     if g.prog_kind and q.p != NULL:
         index = run_program(g, q.p, q.i, q.blob, q.cpu)
         if index < g.count:
@@ -69,10 +85,6 @@ cdef inline pick_t ask_group(
             pick.walked = 1
             pick.hangs = 0
             return pick
-    if t.forced:
-        hash = t.forced_hash
-    else:
-        hash = lookup_ehash(&t.cfg, q.proto, q.family, wanted, q.dport, q.saddr, q.sport)
     return group_select(g, t.sks, &t.rules, masks, hash, q.cpu)
 
 
@@ -118,7 +130,7 @@ cdef inline bint scan_listeners(
             high = score
             found.sock = s
             if t.sks[s].group >= 0:
-                pick = ask_group(t, q, &t.groups[t.sks[s].group], True, wanted)
+                pick = ask_group(t, q, &t.groups[t.sks[s].group], True, group_hash(t, q, wanted))
                 found.walked += pick.walked
                 if pick.sock >= 0:
                     found.sock = pick.sock

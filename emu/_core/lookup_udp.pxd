@@ -9,11 +9,12 @@ from emu._core.lookup_tcp cimport (
     STAGE_WILDCARD,
     ask_group,
     find_flow,
+    group_hash,
     same6,
 )
 from emu._core.reuseport cimport group_t, is_excluded, pick_t
 from emu._core.sk cimport BY_ADDRESS, BY_PORT, SK_CONNECTED, SK_INET, SK_INET6, SK_V4, sk_t
-from emu._core.types cimport i32, socket_t, u32
+from emu._core.types cimport i32, socket_t, u32, u64
 
 cdef enum:
     QUIRK_PRIMARY_ONLY = 1
@@ -83,35 +84,17 @@ cdef inline i32 udp_score(
     return points + from_mask
 
 
-cdef inline i32 best_candidate_score(
-    const lookup_t *t, const group_t *g, const query_t *q, const u32 *wanted, bint masks
+cdef inline bint scan_with(
+    const lookup_t *t, const query_t *q, const u32 *wanted, u32 hash, found_t *found, bint *hung
 ) noexcept nogil:
-    """The best score among the members that another hash could choose.
+    """Walk the sockets of one address with a hash (udp4_lib_lookup2); answers whether it chose the socket among several.
 
-    Members with the CPU's SO_INCOMING_CPU or mask are chosen before others where these count, and score higher; where they do
-    not count, any member that is not connected may be chosen.
+    *hung* is set when it chose among several at all: what it chose may have been beaten later.
     """
-    cdef i32 best = -1
-    cdef i32 score
-    cdef u32 k
-    for k in range(g.count):
-        if not (t.sks[g.socks[k]].flags & SK_CONNECTED):
-            score = udp_score(t, g.socks[k], q, wanted, masks)
-            if score > best:
-                best = score
-    return best
-
-
-cdef inline bint scan_address(
-    const lookup_t *t, const query_t *q, const u32 *wanted, found_t *found
-) noexcept nogil:
-    """Walk the sockets of one address (udp4_lib_lookup2)."""
     cdef i32 s = t.udp_address.head[address_slot(t, q.family, wanted, q.dport)]
     cdef bint masks = masks_count(t, q, False)
     cdef i32 high = 0 if q.family == 4 else -1
     cdef i32 score
-    cdef i32 last_raise = -1
-    cdef i32 rival = -1    # the best score that another hash could have set before
     cdef bint hangs = False
     cdef const group_t *g
     cdef pick_t pick
@@ -119,27 +102,59 @@ cdef inline bint scan_address(
         found.scanned += 1
         score = udp_score(t, <u32>s, q, wanted, masks)
         if score > high:
-            high = last_raise = score
+            high = score
             found.sock = s
             hangs = False
             if not (t.sks[s].flags & SK_CONNECTED) and t.sks[s].group >= 0:
                 g = &t.groups[t.sks[s].group]
-                pick = ask_group(t, q, g, masks, wanted)
+                pick = ask_group(t, q, g, masks, hash)
                 found.walked += pick.walked
                 if pick.sock >= 0:
                     found.sock = pick.sock
                     hangs = pick.hangs
                     if not g.has_conns:
                         break
+                    hung[0] |= hangs
                     found.scanned += 1
                     score = udp_score(t, <u32>pick.sock, q, wanted, masks)
                     if score > high:
                         high = score
-                    if pick.hangs:
-                        rival = max(rival, best_candidate_score(t, g, q, wanted, masks))
         s = t.sks[s].link[BY_ADDRESS]
-    # Another hash: another member of the group that answered; or of an earlier one, not beaten by what came later.
-    if found.sock >= 0 and (hangs or rival >= last_raise):
+    return hangs
+
+
+cdef inline bint another_hash_differs(
+    const lookup_t *t, const query_t *q, const u32 *wanted, i32 sock
+) noexcept nogil:
+    """Whether some hash gives another socket than *sock*: tries where each share of each group begins."""
+    cdef i32 s = t.udp_address.head[address_slot(t, q.family, wanted, q.dport)]
+    cdef bint hung = False
+    cdef const group_t *g
+    cdef found_t other
+    cdef u64 k
+    while s >= 0:
+        if t.sks[s].group >= 0 and t.sks[s].index == 0:
+            g = &t.groups[t.sks[s].group]
+            for k in range(g.count):
+                other.sock = -1
+                other.scanned = other.walked = 0
+                scan_with(t, q, wanted, <u32>(((k << 32) + g.count - 1) // g.count), &other, &hung)
+                if other.sock != sock:
+                    return True
+        s = t.sks[s].link[BY_ADDRESS]
+    return False
+
+
+cdef inline bint scan_address(
+    const lookup_t *t, const query_t *q, const u32 *wanted, found_t *found
+) noexcept nogil:
+    """Find a socket of one address, and whether that hangs on the hash."""
+    cdef bint hung = False
+    cdef bint hangs
+    if t.udp_address.head[address_slot(t, q.family, wanted, q.dport)] < 0:
+        return False
+    hangs = scan_with(t, q, wanted, group_hash(t, q, wanted), found, &hung)
+    if found.sock >= 0 and (hangs or (hung and another_hash_differs(t, q, wanted, found.sock))):
         found.secrets = EHASH
     return found.sock >= 0
 

@@ -8,7 +8,11 @@ from emu._core.types cimport i32, u8, u16, u32
 
 
 def rps_queues(recorded, real_num_rx_queues):
-    """The rx queue whose map counts, for int32[n] recorded rx queues (-1 none): int32[n], -1 = RPS is skipped."""
+    """The rx queue whose map counts: int32[n], -1 where RPS is skipped.
+
+    Args:
+        recorded: int32[n], rx queue that the driver recorded, -1 none.
+    """
     cdef const i32[::1] rows = np.ascontiguousarray(recorded, dtype=np.int32)
     if not 1 <= real_num_rx_queues <= 65535:
         raise ConfigError("rps: real_num_rx_queues", real_num_rx_queues, "1..65535")

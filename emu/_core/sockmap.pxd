@@ -19,8 +19,9 @@ cdef inline void psock_init(psock_t *p, i32 target_cpu) noexcept nogil:
 cdef inline i32 psock_schedule(psock_t *p, i32 cpu_now) noexcept nogil:
     """Schedule the worker from cpu_now; answers the CPU it will run on.
 
-    While it is pending the first scheduler's choice stands (SOCKMAP-11). While it runs elsewhere it is queued there
-    again, whatever CPU is named (SOCKMAP-12). Else the named CPU, or this one (SOCKMAP-10, SOCKMAP-24).
+    While it is pending the first scheduler's choice stands (SOCKMAP-11). While it runs elsewhere it
+    is queued there again, whatever CPU is named (SOCKMAP-12). Else the named CPU, or this one
+    (SOCKMAP-10, SOCKMAP-24).
     """
     if p.pending:
         return p.queued_on

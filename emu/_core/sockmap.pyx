@@ -3,7 +3,14 @@ import numpy as np
 
 from emu.errors import ConfigError
 
-from emu._core.sockmap cimport psock_done, psock_init, psock_run, psock_schedule, psock_start, psock_t
+from emu._core.sockmap cimport (
+    psock_done,
+    psock_init,
+    psock_run,
+    psock_schedule,
+    psock_start,
+    psock_t,
+)
 from emu._core.types cimport i32, u32
 
 
@@ -18,7 +25,7 @@ cdef class Psock:
 
     @property
     def target_cpu(self):
-        """The named CPU, -1 none. Setting it counts from the next time the worker is idle (SOCKMAP-26)."""
+        """The named CPU, -1 none. A new one counts once the worker is idle (SOCKMAP-26)."""
         return self.state.target_cpu
 
     @target_cpu.setter
@@ -44,7 +51,8 @@ cdef class Psock:
     def start(self):
         """The pending worker begins."""
         if not self.state.pending or self.state.running_on >= 0:
-            raise ConfigError("psock: start", "no pending worker or a running one", "a pending worker that does not run")
+            allowed = "a pending worker that does not run"
+            raise ConfigError("psock: start", "no pending worker or a running one", allowed)
         psock_start(&self.state)
 
     def done(self):
@@ -66,7 +74,7 @@ def check_cpu(where, cpu, least):
 
 
 def psock_cpus(target_cpu, psock, cpu_now, burst):
-    """CPUs of many schedules, in order; after each *burst* of them every pending worker runs to its end.
+    """CPUs of many schedules, in order; after each *burst* the pending workers run to their end.
 
     Args:
         target_cpu: int32[k], named CPU of each psock, -1 none.

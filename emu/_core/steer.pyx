@@ -13,7 +13,7 @@ from emu._core.gro_held cimport gro_cfg_t, gro_init, gro_t, skb_t
 from emu._core.lookup cimport lookup_free, lookup_init
 from emu._core.lookup_table cimport lookup_cfg_t
 from emu._core.ops cimport apply_op
-from emu._core.poll cimport run_poll
+from emu._core.poll cimport WEIGHT, run_poll
 from emu._core.rss cimport rss_hash, rss_queue
 from emu._core.sent cimport send_packet
 from emu._core.sockmap cimport psock_init, psock_t
@@ -97,6 +97,8 @@ cdef class Steering:
     cdef steer_t s
     cdef object plan
     cdef list kept
+    cdef object decided_array
+    cdef object gro_array
     cdef u32 rx_queues
     cdef u32 entries
     cdef Py_ssize_t packets
@@ -164,12 +166,13 @@ cdef class Steering:
         """Rows for every packet; what is never written is never paged in."""
         self.s.skbs = <skb_t *>self.room(n, sizeof(skb_t))
         self.s.delivery = <u32 *>self.room(n, sizeof(u32))
-        self.s.decided = <skb_decision_t *>self.room(n, sizeof(skb_decision_t))
+        self.decided_array = np.zeros(max(n, 1) * sizeof(skb_decision_t), dtype=np.uint8)
+        self.s.decided = <skb_decision_t *>self.keep(self.decided_array, "")
         self.s.skb_of = <i32 *>self.room(n, sizeof(i32))
-        self.s.gro_result = self.room(n, 1)
+        self.gro_array = np.full(n, GRO_BYPASS, dtype=np.uint8)
+        self.s.gro_result = self.keep(self.gro_array, "")
         self.s.packet_drop = self.room(n, 1)
         memset(self.s.skb_of, 0xFF, n * sizeof(i32))
-        memset(self.s.gro_result, GRO_BYPASS, n)
         return 0
 
     cdef int allocate_queues(self, Py_ssize_t most_taken) except -1:
@@ -258,28 +261,35 @@ cdef class Steering:
                 drop[i] = self.s.packet_drop[i]
                 if nic.key_secret and nic.rxq_count > 1 and self.s.rx_hash_type[i] != HASH_NONE:
                     secrets[i] = SECRET_RSS_KEY
-        skbs = np.empty(m, dtype=dtypes.SKB)
-        if m:
-            order = np.asarray(<u32[:m]> self.s.delivery)
-            rows = np.asarray(<u8[:self.s.skb_rows * sizeof(skb_t)]> <u8 *>self.s.skbs)
-            skbs = rows.view(dtypes.SKB)[order]
-            decided = np.asarray(<u8[:m * sizeof(skb_decision_t)]> <u8 *>self.s.decided)
-            decided = decided.view(dtypes.SKB_DECISION).copy()
-        else:
-            decided = np.empty(0, dtype=dtypes.SKB_DECISION)
+        skb_bytes = np.empty(max(m, 1) * sizeof(skb_t), dtype=np.uint8)
+        cdef u8[::1] skb_view = skb_bytes
+        cdef skb_t *skbs = <skb_t *> &skb_view[0]
+        with nogil:
+            for d in range(m):
+                skbs[d] = self.s.skbs[self.s.delivery[d]]
         counts = np.array([self.s.counts[d] for d in range(len(dtypes.STEER_STAGES))], dtype=np.uint64)
-        gro = np.asarray(<u8[:self.packets]> self.s.gro_result).copy()
         return {
-            "gro": gro,
+            "gro": self.gro_array,
             "skb": skb_array,
             "drop": drop_array,
             "secrets": secrets_array,
-            "skbs": skbs,
-            "decided": decided,
+            "skbs": skb_bytes.view(dtypes.SKB)[:m],
+            "decided": self.decided_array.view(dtypes.SKB_DECISION)[:m],
             "counts": counts,
         }
 
-    def go(self, polls, complete):
+    cdef u8 *completes(self, const i32 *queue, const i32 *count, const i64 *time_ps, Py_ssize_t n) except NULL:
+        """Per poll 1 when the NAPI completes after it: not when it was full and the repoll follows at the same instant."""
+        cdef u8 *out = self.room(n, 1)
+        cdef i64 *following = <i64 *>self.room(self.rx_queues, sizeof(i64))
+        cdef Py_ssize_t k
+        memset(following, 0xFF, self.rx_queues * sizeof(i64))
+        for k in range(n - 1, -1, -1):
+            out[k] = count[k] < WEIGHT or following[queue[k]] != time_ps[k]
+            following[queue[k]] = time_ps[k]
+        return out
+
+    def go(self, polls):
         """Ops, sent packets and polls in order of time; at one instant in this order."""
         sent_rows = np.flatnonzero(np.asarray(<const u8[:self.packets]> self.s.direction) == DIR_SENT)
         sent_rows = sent_rows[np.argsort(self.plan.packets.arrival_ps[sent_rows], kind="stable")]
@@ -289,7 +299,7 @@ cdef class Steering:
         cdef const i32 *count = <const i32 *>self.keep(polls.count, "i4")
         cdef const i64 *time_ps = <const i64 *>self.keep(polls.time_ps, "i8")
         cdef const i64 *jiffy = <const i64 *>self.keep(polls.jiffy, "i8")
-        cdef const u8 *done = self.keep(complete, "u1")
+        cdef u8 *done = self.completes(queue, count, time_ps, len(polls))
         cdef const i64 *sent = <const i64 *>self.keep(sent_rows, "i8")
         cdef const op_t *ops = <const op_t *>self.keep(self.plan.ops, "")
         cdef const u64 *xps_masks = <const u64 *>self.keep(self.plan.xps_masks, "u8")
@@ -330,13 +340,12 @@ cdef class Steering:
         self.s.counts[COUNT_RSS] = int((np.asarray(<const i32[:self.packets]> self.s.rx_queue) >= 0).sum())
 
 
-def run(plan, arrived, polls, complete):
+def run(plan, arrived, polls):
     """Take every decision behind the rx queue.
 
     Args:
         arrived: what `arrive` answered.
         polls: every received packet once.
-        complete: uint8[polls], 1 when the NAPI completes after the poll.
 
     Returns:
         dict: gro uint8[n], skb int32[n], drop uint8[n], secrets uint8[n] per packet; skbs SKB[m] and decided SKB_DECISION[m] in
@@ -344,5 +353,5 @@ def run(plan, arrived, polls, complete):
     """
     most = int(polls.count.max()) if len(polls) else 0
     steering = Steering(plan, arrived, most)
-    steering.go(polls, complete)
+    steering.go(polls)
     return steering.results()

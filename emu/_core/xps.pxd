@@ -1,4 +1,4 @@
-"""The tx queue of a packet: the socket's own, XPS by rx queue, XPS by CPU, else hash or rx queue (transmit.md 6)."""
+"""The tx queue of a packet: the socket's own, or by XPS, by rx queue, by hash (transmit.md 6)."""
 from emu._core.types cimport i32, reciprocal_scale, u8, u32
 from emu._core.xps_map cimport (
     xps_dev_t,
@@ -33,8 +33,9 @@ cdef inline i32 xps_map_queue(
 cdef inline i32 xps_queue(
     const xps_dev_t *d, i32 rx_id, i32 cpu, u32 prio, u32 hash, u8 *used_hash
 ) noexcept nogil:
-    """get_xps_queue: the maps' answer, -1 none. used_hash becomes 1 when another hash could have changed it.
+    """get_xps_queue: the maps' answer, -1 none.
 
+    used_hash becomes 1 when another hash could have changed it, and is never cleared.
     rx_id: rx queue that the socket recorded, -1 none. cpu: where the packet was first transmitted.
     """
     cdef u32 tc = d.prio_tc_map[prio & 15]
@@ -68,13 +69,14 @@ cdef inline i32 tx_hash(
 
 
 cdef inline i32 pick_tx(
-    const xps_dev_t *d, i32 *cached, u8 ooo_okay, u8 can_store, i32 sk_rx, i32 recorded_rx, i32 cpu, u32 prio,
-    u32 hash, u8 *used_hash
+    const xps_dev_t *d, i32 *cached, u8 ooo_okay, u8 can_store, i32 sk_rx, i32 recorded_rx,
+    i32 cpu, u32 prio, u32 hash, u8 *used_hash
 ) noexcept nogil:
     """netdev_pick_tx: the packet's tx queue.
 
-    cached: the socket's queue, -1 none; replaced when another is chosen and can_store (a full socket with a route).
-    ooo_okay: nothing of the flow is under way, so it may move. sk_rx: the socket's rx queue; recorded_rx: the packet's.
+    cached: the socket's queue, -1 none; replaced when another is chosen and can_store, that is for
+    a full socket with a route. ooo_okay: nothing of the flow is under way, so it may move.
+    sk_rx: the socket's rx queue; recorded_rx: the packet's; -1 none.
     """
     cdef i32 queue
     if d.real_num_tx_queues == 1:

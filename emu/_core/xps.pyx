@@ -1,4 +1,4 @@
-"""XPS: a device whose maps are written, and the tx queues of many packets: the doors of the stage."""
+"""XPS: a device whose maps are written, and the tx queues of many packets."""
 import numpy as np
 
 from emu.errors import ConfigError
@@ -29,7 +29,7 @@ MAX_QUEUES = 65535
 
 
 cdef class XpsDevice:
-    """One device's XPS maps, traffic classes and queues; the methods are those of `emu.ref.xps.XpsDevice`."""
+    """One device's XPS maps, traffic classes and queues, like `emu.ref.xps.XpsDevice`."""
 
     cdef xps_dev_t device
     cdef object online_array
@@ -41,11 +41,14 @@ cdef class XpsDevice:
         check_range("xps: num_tx", num_tx, 1, MAX_QUEUES)
         check_range("xps: num_rx", num_rx, 1, MAX_QUEUES)
         check_range("xps: ncpus", ncpus, 1, MAX_QUEUES)
-        self.online_array = np.ones(ncpus, np.uint8) if online is None else np.array(online, dtype=np.uint8)
-        self.node_array = np.zeros(ncpus, np.int32) if node_of is None else np.array(node_of, dtype=np.int32)
+        online = np.ones(ncpus) if online is None else np.array(online)
+        self.online_array = (online != 0).astype(np.uint8)
+        node_of = np.zeros(ncpus) if node_of is None else np.array(node_of)
+        self.node_array = node_of.astype(np.int32)
         for name, array in (("online", self.online_array), ("node_of", self.node_array)):
             if array.shape != (ncpus,):
-                raise ConfigError(f"xps: {name}", f"shape {array.shape}", f"{ncpus} entries, one per CPU")
+                allowed = f"{ncpus} entries, one per CPU"
+                raise ConfigError(f"xps: {name}", f"shape {array.shape}", allowed)
         self.online_view, self.node_view = self.online_array, self.node_array
         xps_free(&self.device)
         if xps_init(&self.device, num_tx, num_rx, ncpus) < 0:
@@ -70,20 +73,23 @@ cdef class XpsDevice:
         return self.device.cpus.present + self.device.rxqs.present
 
     def set(self, kind, queue, mask):
-        """Write the mask (uint64 words, bit 0 first) of a queue: kind 0 xps_cpus, 1 xps_rxqs; 0 or -22 (EINVAL)."""
+        """Write a queue's mask (uint64 words), kind 0 xps_cpus, 1 xps_rxqs: 0 or -22 (EINVAL)."""
         check_range("xps: kind", kind, 0, 1)
         check_range("xps: queue", queue, 0, self.device.num_tx - 1)
         cdef const u64[::1] words = np.ascontiguousarray(mask, dtype=np.uint64)
         ids = self.device.num_rx if kind == XPS_RXQS else self.device.ncpus
         if words.shape[0] < (ids + 63) // 64:
-            raise ConfigError("xps: mask", f"{words.shape[0]} words", f"{(ids + 63) // 64} words for {ids} ids")
-        error = xps_set(&self.device, kind, queue, &words[0], &self.online_view[0], &self.node_view[0])
+            allowed = f"{(ids + 63) // 64} words for {ids} ids"
+            raise ConfigError("xps: mask", f"{words.shape[0]} words", allowed)
+        error = xps_set(
+            &self.device, kind, queue, &words[0], &self.online_view[0], &self.node_view[0]
+        )
         if error == XPS_NO_MEMORY:
             raise MemoryError
         return error
 
     def mask(self, kind, queue):
-        """What a read of the file gives: uint64 words of the ids whose list holds the queue (XPS-19)."""
+        """What a read of the file gives: uint64 words, the ids that may use the queue (XPS-19)."""
         check_range("xps: kind", kind, 0, 1)
         check_range("xps: queue", queue, 0, self.device.num_tx - 1)
         cdef xps_map_t *m = &self.device.rxqs if kind == XPS_RXQS else &self.device.cpus
@@ -105,7 +111,7 @@ cdef class XpsDevice:
         return {place: queues for place, (queues, _, _, _) in self.slots(kind).items()}
 
     def slots(self, kind):
-        """The same with what stands around: (id, class) -> (queues, capacity, home node, slot index)."""
+        """The same with more: (id, class) -> (queues, capacity, home node, slot index)."""
         check_range("xps: kind", kind, 0, 1)
         cdef xps_map_t *m = &self.device.rxqs if kind == XPS_RXQS else &self.device.cpus
         cdef xps_list_t *l
@@ -166,11 +172,12 @@ cdef class XpsDevice:
         return queue, bool(used_hash)
 
     def pick(self, cached, ooo_okay, can_store, sk_rx, recorded_rx, cpu, prio, hash):
-        """The packet's tx queue: (queue, the socket's queue afterwards, whether the hash mattered)."""
+        """The packet's tx queue: (queue, the socket's queue then, whether the hash mattered)."""
         cdef u8 used_hash = 0
         cdef i32 stored = cached
         queue = pick_tx(
-            &self.device, &stored, bool(ooo_okay), bool(can_store), sk_rx, recorded_rx, cpu, prio, hash, &used_hash
+            &self.device, &stored, bool(ooo_okay), bool(can_store), sk_rx, recorded_rx,
+            cpu, prio, hash, &used_hash,
         )
         return queue, stored, bool(used_hash)
 
@@ -185,7 +192,8 @@ def column(name, values, dtype, n):
     """A contiguous column of n entries."""
     array = np.ascontiguousarray(values, dtype=dtype)
     if array.shape != (n,):
-        raise ConfigError(f"xps: {name}", f"shape {array.shape}", f"{n} rows, like the other columns")
+        allowed = f"{n} rows, like the other columns"
+        raise ConfigError(f"xps: {name}", f"shape {array.shape}", allowed)
     return array
 
 
@@ -216,7 +224,9 @@ def xps_queues(XpsDevice device not None, rx_id, cpu, prio, hash):
     return queue_array, used_array
 
 
-def pick_queues(XpsDevice device not None, cached, ooo_okay, can_store, sk_rx, recorded_rx, cpu, prio, hash):
+def pick_queues(
+    XpsDevice device not None, cached, ooo_okay, can_store, sk_rx, recorded_rx, cpu, prio, hash
+):
     """netdev_pick_tx for many packets, each of a socket of its own.
 
     Args:
@@ -247,7 +257,7 @@ def pick_queues(XpsDevice device not None, cached, ooo_okay, can_store, sk_rx, r
     with nogil:
         for i in range(n):
             queue[i] = pick_tx(
-                &device.device, &stored[i], okay[i], store[i], rx[i], recorded[i], on[i], priority[i], hashes[i],
-                &used[i],
+                &device.device, &stored[i], okay[i], store[i], rx[i], recorded[i], on[i],
+                priority[i], hashes[i], &used[i],
             )
     return queue_array, stored_array, used_array

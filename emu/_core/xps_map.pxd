@@ -1,4 +1,4 @@
-"""XPS maps: per CPU or rx queue the list of its tx queues, in the order they were written (transmit.md 3)."""
+"""XPS maps: the tx queues of each CPU or rx queue, in the order of writing (transmit.md 3)."""
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memset
 
@@ -22,7 +22,7 @@ cdef struct xps_list_t:
 cdef struct xps_map_t:
     # One per device and type. Not present: lists is NULL.
     xps_list_t *lists  # nr_ids * num_tc, slot = id * num_tc + tc
-    u32 *users         # per tx queue, how many lists hold it: a queue that none holds need not be looked for
+    u32 *users         # per tx queue, how many lists hold it: with none there is nothing to search
     u32 nr_ids
     u32 num_tc
     u32 live           # lists that exist
@@ -93,14 +93,14 @@ cdef inline i32 xps_place(const xps_list_t *l, u32 queue) noexcept nogil:
 
 
 cdef inline bint xps_wanted(const u64 *mask, const u8 *online, u32 nr_ids, u32 id) noexcept nogil:
-    """Whether the write counts for this id: offline CPUs do not (XPS-18), online is NULL for rx queues."""
+    """Whether the write counts for this id: not for an offline CPU (XPS-18); rx queues: NULL."""
     if not (mask[id >> 6] >> (id & 63)) & 1:
         return False
     return online == NULL or nr_ids <= 1 or online[id] != 0
 
 
 cdef inline int xps_reserve(xps_list_t *l, i32 home_node) noexcept nogil:
-    """Room for one more: 20 queues at first, then twice as many, on this NUMA node (XPS-16, XPS-21)."""
+    """Room for one more: 20 at first, then twice as many, on this node (XPS-16, XPS-21)."""
     cdef u32 alloc = l.alloc * 2 if l.alloc else <u32>XPS_MIN_ALLOC
     cdef u16 *grown
     if l.len < l.alloc:
@@ -131,7 +131,7 @@ cdef inline void xps_remove(xps_map_t *m, u32 slot, u32 queue) noexcept nogil:
 
 
 cdef inline i32 xps_class_of_queue(const xps_dev_t *d, u32 queue) noexcept nogil:
-    """Traffic class whose range holds the queue (the first of them); -1 none; 0 without classes (XPS-23)."""
+    """First class whose range holds the queue; -1 none; 0 without classes (XPS-23)."""
     cdef u32 tc
     if d.num_tc == 0:
         return 0
@@ -141,23 +141,31 @@ cdef inline i32 xps_class_of_queue(const xps_dev_t *d, u32 queue) noexcept nogil
     return -1
 
 
+cdef inline void xps_drop_empty(xps_map_t *m) noexcept nogil:
+    """Give back the room of lists that nothing has joined yet."""
+    cdef u32 slot
+    for slot in range(m.nr_ids * m.num_tc):
+        if m.lists[slot].len == 0:
+            free(m.lists[slot].queues)
+            m.lists[slot].queues = NULL
+            m.lists[slot].alloc = 0
+
+
 cdef inline int xps_grow_lists(
     xps_map_t *m, u32 tc, u32 queue, const u64 *mask, const u8 *online, const i32 *node_of
 ) noexcept nogil:
-    """Room for the queue in every list it is about to join; on -1 no list has changed but in room."""
+    """Room for the queue in every list it is about to join; on -1 only room has changed."""
     cdef u32 id
     cdef u32 slot
     cdef bint known = m.users[queue] != 0
     for id in range(m.nr_ids):
         slot = id * m.num_tc + tc
-        if not xps_wanted(mask, online, m.nr_ids, id) or (known and xps_place(&m.lists[slot], queue) >= 0):
+        if not xps_wanted(mask, online, m.nr_ids, id):
+            continue
+        if known and xps_place(&m.lists[slot], queue) >= 0:
             continue
         if xps_reserve(&m.lists[slot], node_of[id] if node_of != NULL else -1) < 0:
-            for id in range(m.nr_ids * m.num_tc):
-                if m.lists[id].len == 0:
-                    free(m.lists[id].queues)
-                    m.lists[id].queues = NULL
-                    m.lists[id].alloc = 0
+            xps_drop_empty(m)
             return XPS_NO_MEMORY
     return 0
 
@@ -165,7 +173,7 @@ cdef inline int xps_grow_lists(
 cdef inline int xps_join(
     xps_map_t *m, u32 tc, u32 queue, const u64 *mask, const u8 *online, const i32 *node_of
 ) noexcept nogil:
-    """The queue goes to the end of the named ids' lists of its class and out of all others (XPS-11, XPS-13)."""
+    """The queue goes to the end of the named ids' lists and out of all others (XPS-11, XPS-13)."""
     cdef u32 id
     cdef u32 other
     cdef bint known = m.users[queue] != 0
@@ -194,7 +202,7 @@ cdef inline int xps_write(
     xps_map_t *m, u32 num_tx, u32 nr_ids, u32 num_tc, u32 tc, u32 queue,
     const u64 *mask, const u8 *online, const i32 *node_of
 ) noexcept nogil:
-    """A write that names at least one id. A map of another shape is not carried over: the others' entries go (XPS-25)."""
+    """A write that names an id. A map of another shape is not carried over (XPS-25)."""
     cdef xps_map_t fresh
     if m.present and m.nr_ids == nr_ids and m.num_tc == num_tc:
         return xps_join(m, tc, queue, mask, online, node_of)
@@ -204,7 +212,10 @@ cdef inline int xps_write(
     fresh.present = 1
     fresh.lists = <xps_list_t *>calloc(<size_t>nr_ids * num_tc, sizeof(xps_list_t))
     fresh.users = <u32 *>calloc(num_tx, sizeof(u32))
-    if fresh.lists == NULL or fresh.users == NULL or xps_join(&fresh, tc, queue, mask, online, node_of) < 0:
+    if (
+        fresh.lists == NULL or fresh.users == NULL
+        or xps_join(&fresh, tc, queue, mask, online, node_of) < 0
+    ):
         free(fresh.lists)
         free(fresh.users)
         return XPS_NO_MEMORY
@@ -243,9 +254,10 @@ cdef inline i32 xps_node_of_mask(
 cdef inline int xps_set(
     xps_dev_t *d, u8 type, u32 queue, const u64 *mask, const u8 *online, const i32 *node_of
 ) noexcept nogil:
-    """tx-<queue>/xps_cpus or xps_rxqs is written (__netif_set_xps_queue); 0, -1 no memory, -22 EINVAL.
+    """tx-<queue>/xps_cpus or xps_rxqs is written (__netif_set_xps_queue).
 
-    mask: bits of CPUs or rx queues, those beyond the device's are not read. online, node_of: per CPU.
+    Answers 0, -1 no memory, -22 EINVAL. mask: bits of CPUs or rx queues, those beyond the device's
+    are not read. online, node_of: per CPU.
     """
     cdef xps_map_t *m = &d.rxqs if type == XPS_RXQS else &d.cpus
     cdef u32 nr_ids = d.num_rx if type == XPS_RXQS else d.ncpus
@@ -285,7 +297,7 @@ cdef inline void xps_reset_queues(xps_dev_t *d, u32 first, u32 count) noexcept n
 
 
 cdef inline int xps_set_num_tc(xps_dev_t *d, i32 num_tc) noexcept nogil:
-    """Another number of traffic classes, without ranges yet: both maps are emptied (XPS-24); 0 or -22."""
+    """Another number of classes, without ranges yet: both maps go (XPS-24); 0 or -22."""
     if num_tc > XPS_TCS or (num_tc < 0 and d.num_tx > 1):
         return XPS_EINVAL
     xps_reset_queues(d, 0, d.num_tx)
@@ -307,7 +319,10 @@ cdef inline int xps_set_tc_queue(xps_dev_t *d, u32 tc, u32 count, u32 offset) no
 
 
 cdef inline int xps_set_real_num_tx(xps_dev_t *d, u32 count) noexcept nogil:
-    """Use only the first queues: the others leave the maps for good (XPS-26), classes that do not fit go; 0 or -22."""
+    """Use only the first queues: the others leave the maps for good (XPS-26); 0 or -22.
+
+    Without class 0 there are no classes; priorities of others that do not fit go to class 0.
+    """
     cdef u32 prio
     cdef u32 tc
     if count < 1 or count > d.num_tx:

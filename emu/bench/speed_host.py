@@ -18,6 +18,8 @@ from emu.model.topology import Topology
 CPUS = 16
 KEY = MICROSOFT_KEY
 SERVER = "10.0.0.1"
+RATE_PPS = 10_000_000  # two 100 Gbit/s ports under load
+RX_USECS = "50us"
 FLOWS = {
     "trains": 4,
     "zipf": 400,
@@ -32,6 +34,7 @@ def speed_traffic(pattern: str, packets: int, seed: int) -> Packets:
         pattern=pattern,
         train=4,
         local=f"{SERVER}:80",
+        rate_pps=RATE_PPS,
         seed=seed,
     )
     # A flow keeps its NIC: the one its client's address and port pick.
@@ -57,6 +60,7 @@ def speed_host(traffic: Packets, seed: int) -> Host:
                 rx_queues=CPUS,
                 tx_queues=CPUS,
                 rss=Rss(key=KEY),
+                rx_usecs=RX_USECS,
                 hw_hash=False,
                 rps_cpus=pairs,
                 xps_cpus=each,
@@ -66,6 +70,7 @@ def speed_host(traffic: Packets, seed: int) -> Host:
                 rx_queues=CPUS,
                 tx_queues=CPUS,
                 rss=Rss(key=KEY),
+                rx_usecs=RX_USECS,
                 cpumap=Cpumap(cpus=CpuSet(range(CPUS)), rule="hash", design="merged", qsize=2048),
                 xps_cpus=pairs,
             ),

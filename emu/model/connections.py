@@ -69,7 +69,11 @@ def first_of_each(words: NDArray[np.uint64]) -> NDArray[np.intp]:
     mixed = (words * odd).sum(axis=1, dtype=np.uint64)
     mixed ^= mixed >> np.uint64(29)
     mixed *= np.uint64(0xBF58476D1CE4E5B9)
-    _, first, inverse = np.unique(mixed, return_index=True, return_inverse=True)
-    if not np.array_equal(words[first][inverse], words):
+    order = np.argsort(mixed)
+    grouped = mixed[order]
+    starts = np.flatnonzero(np.concatenate([[True], grouped[1:] != grouped[:-1]])[: len(order)])
+    first = np.minimum.reduceat(order, starts) if len(order) else order
+    same = np.repeat(first, np.diff(np.append(starts, len(order))))
+    if not np.array_equal(words[same], words[order]):
         _, first = np.unique(words, axis=0, return_index=True)
     return np.sort(first)

@@ -16,6 +16,7 @@ from emu.model.polls import MAX_POLL
 
 KEY_BYTES = TOEPLITZ_BYTES + 4  # key bits that the widest input reaches
 HASHED = int(RssField.IP_SRC | RssField.IP_DST | RssField.L4_B_0_1 | RssField.L4_B_2_3)
+FLOW_KEY_BYTES = (40, 44, 48, 72)
 XFRMS = (0, 1, 2)
 LATEST_PS = 2**63 - 1
 
@@ -37,6 +38,17 @@ def toeplitz_key(key: object) -> bytes:
 def siphash_key(key16: object) -> bytes:
     """A SipHash key."""
     return octets("flow_hash: key", key16, 16, 16)
+
+
+def flow_keys(packets: Packets) -> NDArray[np.void]:
+    """The table's flow keys, at least one row of them, none longer than its block."""
+    rows = packets.flow_keys
+    wrong = ~np.isin(rows["len"], FLOW_KEY_BYTES)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        allowed = ", ".join(map(str, FLOW_KEY_BYTES))
+        raise ConfigError(f"flow_keys[{row}]: len", int(rows["len"][row]), allowed)
+    return rows if len(rows) else np.zeros(1, dtype=rows.dtype)
 
 
 def toeplitz_data(data: ArrayLike) -> NDArray[np.uint8]:

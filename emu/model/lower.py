@@ -226,6 +226,8 @@ def as_the_driver_hands_up(host: Host, packets: Packets) -> Packets:
     A device with rx checksumming vouches for good TCP and UDP sums (UNNECESSARY, level 0) and leaves the rest NONE. A
     device that reports its hash replaces whatever the packet carried (`steer` fills it in from RSS).
     """
+    if not (packets.ip_summed == IpSummed.NONE).any():
+        return packets
     checks = np.array([nic.rx_checksum for nic in host.nics], dtype=bool)
     bad = int(PacketFlag.IP_CSUM_BAD | PacketFlag.L4_CSUM_BAD | PacketFlag.FRAGMENT)
     vouched = (

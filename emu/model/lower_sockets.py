@@ -111,8 +111,13 @@ def address_words(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> NDA
 
 def lookup_cfg(host: Host) -> NDArray[np.void]:
     """``LOOKUP_CFG[1]`` of the host's kernel and secrets."""
+    return make_lookup_cfg(host.secrets, host.profile, host.topology.cpus)
+
+
+def make_lookup_cfg(secrets: Secrets, kernel: KernelProfile, ncpus: int) -> NDArray[np.void]:
+    """``LOOKUP_CFG[1]`` of a kernel's rules and its secrets."""
     out = np.zeros(1, dtype=dtypes.LOOKUP_CFG)
-    row, secrets, kernel = out[0], host.secrets, host.profile
+    row = out[0]
     row["tcp4_secret"], row["udp4_secret"] = secrets.tcp_ehash, secrets.udp_ehash
     row["tcp6_secret"], row["udp6_secret"] = secrets.tcp6_ehash, secrets.udp6_ehash
     row["tcp6_addr_secret"], row["udp6_addr_secret"] = secrets.tcp6_addr, secrets.udp6_addr
@@ -125,5 +130,5 @@ def lookup_cfg(host: Host) -> NDArray[np.void]:
     row["cpu_aware"] = kernel.reuseport_cpu_aware
     row["tcp_port_added"] = kernel.tcp_ehash_port_added
     row["udp_slots"] = kernel.udp_slots
-    row["ncpus"] = host.topology.cpus
+    row["ncpus"] = ncpus
     return out

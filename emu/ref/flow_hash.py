@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from emu.dtypes import PacketFlag
 from emu.model.arrays import column
-from emu.model.inputs import siphash_key
+from emu.model.inputs import flow_keys, siphash_key
 from emu.model.packets import Packets
 from emu.ref.packet import PacketView
 from emu.ref.record import SILENT, Recorder
@@ -121,6 +121,7 @@ def flow_hash_packets(
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
     """Hash every packet: (hash uint32[n], l4 uint8[n]: ports or a flow label stand in it)."""
     key16 = siphash_key(key16)
+    flow_keys(packets)
     view = PacketView(packets)
     rows = [packet_hash(key16, view, index, rec) for index in range(len(packets))]
     return (

@@ -52,7 +52,7 @@ class Gro:
         self.entered += 1
         packet = incoming(view, index, hash_value, hash_type, self.config.fresh_skb)
         network = None
-        if self.rec.rule("GRO-0", self.config.enabled):
+        if self.rec.rule("R-5.2.1", self.config.enabled):
             network = read_network(packet, self.rec)
         transport = None if network is None else self._read_transport(packet)
         if network is None or transport is None:

@@ -50,8 +50,8 @@ def read_network(packet: Incoming, rec: Recorder) -> Ipv4 | Ipv6 | None:
     view, i = packet.view, packet.index
     if not rec.rule("GRO-A3", view.reason[i] in READABLE, reason=view.reason[i]):
         return None
-    in_frame = view.vlan_tpid[i] != 0 and not packet.flags & PacketFlag.VLAN_META
-    if in_frame or view.l3_off[i] > LINK_BYTES:
+    in_metadata = packet.flags & PacketFlag.VLAN_META and view.l3_off[i] <= LINK_BYTES
+    if view.vlan_tpid[i] != 0 and not in_metadata:
         rec.note("gro", "a VLAN tag in the frame has no handler without the module 8021Q")
         return None
     if not rec.rule("GRO-A1", view.ip_proto[i] in (TCP, UDP), protocol=view.ip_proto[i]):

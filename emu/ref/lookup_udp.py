@@ -52,16 +52,18 @@ def scan_address(tables: SocketTables, query: Query, wanted: bytes) -> Found:
         hash_value = tables.rules.ehash(UDP, wanted, query.dport, query.saddr, query.sport)
     asked: list[Group] = []
     found = scan_with(tables, query, wanted, hash_value, asked, tables.rec)
-    # Every other value of the hash that could matter: where a share of a group that was asked begins.
+    # Every other value of the hash that could matter: where a share of a group begins.
     outcomes = {found.sock}
     if any(group.has_conns for group in asked):
-        for value in share_starts(asked):
+        groups = {sk.group for sk in tables.address_chain(UDP, wanted, query.dport) if sk.group}
+        for value in share_starts(groups):
             outcomes.add(scan_with(tables, query, wanted, value, [], SILENT).sock)
         return found._replace(hangs_on_hash=len(outcomes) > 1)
     return found
 
 
-def share_starts(groups: list[Group]) -> Iterator[int]:
+def share_starts(groups: set[Group]) -> Iterator[int]:
+    """The least hash of every share of every group."""
     for group in groups:
         for index in range(len(group.socks)):
             yield -(-(index << 32) // len(group.socks))

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from emu import dtypes
-from emu.dtypes import Direction, Secret
+from emu.dtypes import NAPI_WEIGHT, Direction, Secret
 from emu.model.plan import Array, Plan
 from emu.model.polls import Polls
 from emu.ref.direction import Addresses
@@ -83,7 +82,6 @@ def run(
     plan: Plan,
     arrived: dict[str, Array],
     polls: Polls,
-    complete: NDArray[np.uint8],
     rec: Recorder = SILENT,
 ) -> dict[str, Any]:
     """Take every decision behind the rx queue.
@@ -91,7 +89,6 @@ def run(
     Args:
         arrived: what `arrive` answered.
         polls: every received packet once.
-        complete: uint8[polls], 1 when the NAPI completes after the poll.
 
     Returns:
         dict: gro uint8[n], skb int32[n], drop uint8[n], secrets uint8[n] per packet; skbs SKB[m] and decided SKB_DECISION[m] in delivery
@@ -99,13 +96,14 @@ def run(
     """
     host = make_state(plan, arrived, rec)
     host.counts["rss"] = int((arrived["rx_queue"] >= 0).sum())
+    complete = completes(polls)
     for kind, index in schedule(plan, arrived, polls):
         if kind == OP:
             apply_op(host, plan.ops[index])
         elif kind == SENT:
             send_packet(host, index)
         else:
-            run_poll(host, polls, index, bool(complete[index]))
+            run_poll(host, polls, index, complete[index])
     return results(host)
 
 
@@ -118,6 +116,18 @@ def schedule(plan: Plan, arrived: dict[str, Array], polls: Polls) -> Iterator[tu
     polled = ((time, POLL, index) for index, time in enumerate(polls.time_ps.tolist()))
     for _, kind, index in heapq.merge(ops, sends, polled):
         yield kind, index
+
+
+def completes(polls: Polls) -> list[bool]:
+    """Whether the NAPI completes after each poll: not when it was full and the repoll follows at the same instant."""
+    out = [True] * len(polls)
+    following: dict[int, int] = {}  # queue -> time of its next poll
+    for index in reversed(range(len(polls))):
+        queue, time_ps = int(polls.queue[index]), int(polls.time_ps[index])
+        if polls.count[index] >= NAPI_WEIGHT and following.get(queue) == time_ps:
+            out[index] = False
+        following[queue] = time_ps
+    return out
 
 
 def results(host: HostState) -> dict[str, Any]:

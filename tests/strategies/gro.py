@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from hypothesis import strategies as st
 
 from emu import dtypes
 from emu.dtypes import PacketFlag
+from emu.intake import from_frames
 from emu.model.packets import Packets
+from emu.result.skbs import Skbs
+from tests.strategies import frames as make
 
 IPV4, IPV6, TCP, UDP = 4, 6, 6, 17
 ACK = 0x10
@@ -33,7 +37,7 @@ def train(
     packets: int, *, flows: int = 1, run: int = 1, payload: int = 1448, family: int = IPV4,
     proto: int = TCP, options: bool = False,
 ) -> Packets:
-    """Whole segments of bulk streams, *run* of a flow at a time, with a hash of their own on each flow."""  # noqa: E501
+    """Whole segments of bulk streams, *run* of a flow at a time; each flow has its hash."""
     columns = dtypes.allocate(dtypes.PACKET_COLUMNS, packets)
     number = np.arange(packets)
     flow = number // run % flows
@@ -63,3 +67,124 @@ def train(
     columns["skb_hash"][:] = (flow * 2654435761 + 12345) % 2**32
     columns["hash_type"][:] = dtypes.HashType.L4
     return Packets(columns, blob=np.frombuffer(b"\1\1\x08\x0a" + bytes(8), dtype=np.uint8))
+
+
+SOURCE = {4: bytes((192, 168, 1, 200)), 6: bytes.fromhex("fdaa" + "00" * 13 + "02")}
+TARGET = {4: bytes((192, 168, 1, 100)), 6: bytes.fromhex("fdaa" + "00" * 13 + "01")}
+FIN, SYN, RST, PSH, URG, ECE, CWR = 0x01, 0x02, 0x04, 0x08, 0x20, 0x40, 0x80
+LETTER = b"a"
+
+
+def network(version: int, proto: int, segment: bytes, *, extensions: bytes = b"", first: int = 0,
+            macs: bytes = make.MACS, **header: Any) -> bytes:  # fmt: skip
+    """A frame around a segment; IPv4 has ID 0 and DF unless said."""
+    if version == 4:
+        packet = make.ipv4(proto, SOURCE[4], TARGET[4], segment, **{"ident": 0, "ttl": 8} | header)
+        return make.eth(0x0800, packet, macs)
+    header = {"hops": 8} | header
+    kind = first if extensions else proto
+    return make.eth(
+        0x86DD, make.ipv6(kind, SOURCE[6], TARGET[6], extensions + segment, **header), macs
+    )
+
+
+def segment(
+    payload: int, offset: int, *, version: int = 4, flags: int = 0, ack: int = 100,
+    window: int = 65535, options: bytes = b"", sport: int = 1500, **header: Any,
+) -> bytes:  # fmt: skip
+    """The kernel selftest's TCP frame: that many octets at that offset of the stream."""
+    tcp = make.tcp(
+        SOURCE[version], TARGET[version], sport, 8000, LETTER * payload,
+        seq=(100 + offset) % 2**32, ack=ack, flags=ACK | flags, window=window, options=options,
+    )  # fmt: skip
+    return network(version, 6, tcp, **header)
+
+
+def datagram(
+    payload: int, *, version: int = 4, sport: int = 1500, checksum: bytes | None = None,
+    length: int | None = None, **header: Any,
+) -> bytes:  # fmt: skip
+    """A UDP frame; checksum and length field can be given."""
+    udp = bytearray(make.udp(SOURCE[version], TARGET[version], sport, 8000, LETTER * payload))
+    if length is not None:
+        udp[4:6] = length.to_bytes(2, "big")
+        udp[6:8] = make.l4_sum(SOURCE[version], TARGET[version], 17, bytes(udp), 6)[6:8]
+    if checksum is not None:
+        udp[6:8] = checksum
+    return network(version, 17, bytes(udp), **header)
+
+
+def spoil(frame: bytes, at: int) -> bytes:
+    """The frame with one octet another."""
+    return frame[:at] + bytes([frame[at] ^ 0x55]) + frame[at + 1 :]
+
+
+def coalesce(
+    module: Any, packets: Packets | list[bytes], *, polls: list[int] | None = None,
+    jiffies: list[int] | None = None, hz: int = 250, intake: dict[str, Any] | None = None,
+    **cfg: int,
+) -> Skbs:  # fmt: skip
+    """Run packets or frames through one engine, in one poll unless said."""
+    if isinstance(packets, list):
+        packets = from_frames(packets, **intake or {})
+    counts = np.array([len(packets)] if polls is None else polls, dtype=np.int64)
+    times = np.zeros(len(counts), dtype=np.int64) if jiffies is None else np.array(jiffies)
+    answer = module.gro_packets(
+        packets, counts, times, settings(**cfg), packets.skb_hash, packets.hash_type, hz
+    )
+    return Skbs(packets=packets, table=answer[0], skb_of=answer[1], result=answer[2])
+
+
+@st.composite
+def streams(draw: st.DrawFn, most: int = 40) -> list[bytes]:
+    """Frames of a few flows that mostly follow each other, each disturbed at times."""
+    version = draw(st.sampled_from([4, 4, 6]))
+    at: dict[int, int] = {}
+    idents: dict[int, int] = {}
+    frames = []
+    step = draw(st.sampled_from([0, 1, 1, 1]))
+    for _ in range(draw(st.integers(1, most))):
+        sport = draw(st.integers(1500, draw(st.sampled_from([1500, 1501, 1510]))))
+        proto = TCP if sport % 3 else UDP
+        size = draw(st.sampled_from([100, 100, 100, 100, 100, 60, 140, 0]))
+        header: dict[str, Any] = {}
+        if version == 4:
+            header["ident"] = idents.get(sport, 65530) % 65536
+            idents[sport] = idents.get(sport, 65530) + draw(st.sampled_from([step] * 9 + [0, 1, 2]))
+        header |= draw(st.sampled_from([{}] * 20 + ODD[version]))
+        if proto == UDP:
+            odd = draw(st.sampled_from([{}] * 20 + [{"checksum": b"\0\0"}, {"length": 9}]))
+            frame = datagram(size, version=version, sport=sport, **odd, **header)
+        else:
+            odd = draw(st.sampled_from([{}] * 12 + ODD_TCP))
+            offset = at.get(sport, 0) + draw(st.sampled_from([0] * 15 + [1, -1]))
+            frame = segment(size, offset, version=version, sport=sport, **odd, **header)
+            at[sport] = offset + size
+        frames.append(draw(st.sampled_from([lambda f: f] * 20 + HARM))(frame))
+    return frames
+
+
+ODD: dict[int, list[dict[str, Any]]] = {
+    4: [
+        {"ttl": 9}, {"tos": 3}, {"frag": 0}, {"frag": 0xC000}, {"frag": 0x2000},
+        {"options": bytes(4)}, {"macs": bytes(12)},
+    ],
+    6: [
+        {"hops": 9}, {"traffic_class": 3}, {"label": 5}, {"macs": bytes(12)},
+        {"extensions": make.extension(60, 6), "first": 60},
+        {"extensions": make.extension(44, 6), "first": 44},
+        {"extensions": make.extension(0, 60) + make.extension(60, 6), "first": 0},
+    ],
+}  # fmt: skip
+ODD_TCP: list[dict[str, Any]] = [
+    {"flags": flag} for flag in (FIN, SYN, RST, PSH, PSH, URG, ECE, CWR)
+] + [{"ack": 101}, {"window": 9}, {"options": make.TIMESTAMPS}, {"options": bytes(4)}]
+HARM: list[Any] = [
+    lambda frame: frame + bytes(6),
+    lambda frame: frame[:-1],
+    lambda frame: frame[: len(frame) // 2],
+    lambda frame: spoil(frame, len(frame) - 1),
+    lambda frame: spoil(frame, 22),
+    lambda frame: spoil(frame, 46),
+    lambda frame: make.tag(frame, 5),
+]

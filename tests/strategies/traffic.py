@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import struct
-from collections.abc import Callable
+from random import Random
+from typing import Any
 
 import attrs
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from emu.intake import from_frames
 from emu.model.host import Host
+from emu.model.masks import CpuSet
 from emu.model.ops import (
     CloseSocket,
     MoveThreads,
@@ -25,7 +27,7 @@ from emu.model.ops import (
 )
 from emu.model.packets import Packets
 from emu.model.polls import Polls
-from emu.model.sockets import parse_endpoint
+from emu.model.sockets import Cbpf, Socket, Sockmap, parse_endpoint
 from emu.result.decisions import Decisions
 from tests.strategies import frames as make
 from tests.strategies.hosts import (
@@ -35,6 +37,7 @@ from tests.strategies.hosts import (
     LOCAL_V4,
     LOCAL_V6,
     PORTS,
+    hosts,
 )
 from tests.strategies.masks import cpu_sets
 
@@ -43,6 +46,7 @@ ELSEWHERE = ("192.0.2.7", "2001:db8:ffff::7")
 GROUPS = ("224.0.0.5", "ff02::5")
 PAYLOAD = bytes(range(256)) * 6
 SIZES = (0, 1, 5, 100, 1000, 1448)
+ODD = ("gap", "twice", "fin", "syn", "label", "ttl", "small", "frag")
 TIMES_US = (0, 0, 0, 1, 3, 10, 50, 400, 1000, 4000)
 
 
@@ -54,6 +58,7 @@ class Flow:
     cport: int
     local: str
     lport: int
+    udp: bool = False
 
     @property
     def v6(self) -> bool:
@@ -75,34 +80,6 @@ class Train:
     nic: int
     start_ps: int
     gap_ps: int
-
-
-def flow(client: str, cport: int, local: str, lport: int) -> Flow:
-    """A flow of a client to a local end."""
-    return Flow(client, cport, local, lport)
-
-
-@st.composite
-def flows(draw: st.DrawFn, host: Host) -> Flow:
-    """A flow of the pools of `tests.strategies.hosts`; mostly one that a socket takes."""
-    socket = draw(st.sampled_from((None, *host.sockets)))
-    if socket is None:
-        v6 = draw(st.booleans())
-        local, lport = draw(st.sampled_from(LOCAL_V6 if v6 else LOCAL_V4)), 80
-    else:
-        address, lport = parse_endpoint(socket.bind)
-        v6 = address.version == 6
-        anywhere = LOCAL_V6 if v6 else LOCAL_V4
-        local = draw(st.sampled_from(anywhere)) if address.is_unspecified else str(address)
-        if socket.peer is not None and draw(st.booleans()):
-            peer, cport = parse_endpoint(socket.peer)
-            return Flow(str(peer), cport, local, lport)
-        if v6 and address.is_unspecified and draw(st.booleans()):
-            v6, local = False, LOCAL_V4[0]  # what a dual-stack socket takes
-    if draw(st.integers(0, 4)) == 0:
-        lport = draw(st.sampled_from(PORTS))
-    client = draw(st.sampled_from(CLIENTS_V6 if v6 else CLIENTS_V4))
-    return Flow(client, draw(st.sampled_from(CLIENT_PORTS)), local, lport)
 
 
 def segment(
@@ -154,70 +131,6 @@ def udp_frames(path: Flow, count: int, size: int = 100, *, back: bool = False) -
     ]
 
 
-def clean_trains(path: Flow) -> st.SearchStrategy[list[bytes]]:
-    """Trains in which nothing is out of the ordinary."""
-    tcp = st.builds(
-        tcp_frames,
-        st.just(path),
-        st.integers(1, 20),
-        st.sampled_from(SIZES),
-        seq=st.sampled_from((0, 1000, 2**32 - 300)),
-        options=st.sampled_from((b"", make.TIMESTAMPS)),
-        ident_step=st.sampled_from((0, 1)),
-        push_last=st.booleans(),
-    )
-    udp = st.builds(udp_frames, st.just(path), st.integers(1, 12), st.sampled_from(SIZES))
-    return st.one_of(tcp, udp)
-
-
-@st.composite
-def long_trains(draw: st.DrawFn, path: Flow) -> list[bytes]:
-    """More than one full poll of NAPI."""
-    kind = draw(st.sampled_from((tcp_frames, udp_frames)))
-    return kind(path, draw(st.sampled_from((64, 65, 130))), draw(st.sampled_from((1, 100))))
-
-
-@st.composite
-def broken_trains(draw: st.DrawFn, path: Flow) -> list[bytes]:
-    """A TCP train with a gap, a repeat, another flag, label, ttl or size somewhere in it."""
-    ends, seq, out = path.ends(), 1000, []
-    for index in range(draw(st.integers(2, 8))):
-        odd = draw(
-            st.sampled_from(("", "", "gap", "twice", "fin", "syn", "label", "ttl", "small", "frag"))
-        )
-        size = 40 if odd == "small" else 100
-        flags = {"fin": 0x11, "syn": 0x02}.get(odd, 0x10)
-        seq += {"gap": 7, "twice": -size}.get(odd, 0)
-        proto, body = segment("tcp", ends, PAYLOAD[:size], seq=seq % 2**32, flags=flags)
-        frame = wrap(
-            ends, proto, body, ident=index, frag=0x2000 if odd == "frag" else 0x4000,
-            label=5 if odd == "label" else 0, ttl=3 if odd == "ttl" else 64,
-        )  # fmt: skip
-        out.append(frame)
-        seq += size
-    return out
-
-
-@st.composite
-def harmed(draw: st.DrawFn, path: Flow) -> list[bytes]:
-    """A train in which some frames are tagged, cut, or have a wrong checksum."""
-    out = []
-    for frame in draw(clean_trains(path))[:8]:
-        harm = draw(st.sampled_from(("", "", "tag", "cut", "l4", "ip", "pad")))
-        if harm == "tag":
-            frame = make.tag(frame, draw(st.sampled_from((5, 6, 0x2005))))
-        elif harm == "cut":
-            frame = frame[: draw(st.integers(0, len(frame)))]
-        elif harm == "l4":
-            frame = frame[:-1] + bytes((frame[-1] ^ 0x5A,))
-        elif harm == "ip":
-            frame = frame[:24] + bytes((frame[24] ^ 1,)) + frame[25:]
-        elif harm == "pad":
-            frame += bytes(6)
-        out.append(frame)
-    return out
-
-
 def fragments(path: Flow) -> list[bytes]:
     """A UDP datagram in two fragments."""
     ends = path.ends()
@@ -231,50 +144,217 @@ def fragments(path: Flow) -> list[bytes]:
     return [wrap(ends, 44, header[0] + body[:96]), wrap(ends, 44, header[1] + body[96:])]
 
 
-def oddities(path: Flow) -> st.SearchStrategy[list[bytes]]:
-    """Frames that no socket gets: ARP, ICMP, SCTP, other hosts', a group's, nobody's ethertype."""
-    ends = path.ends()
-    away = Flow(path.client, path.cport, ELSEWHERE[path.v6], path.lport)
-    group = Flow(path.client, path.cport, GROUPS[path.v6], path.lport)
-    icmp = 58 if path.v6 else 1
-    sctp = struct.pack(">HH", path.cport, path.lport) + bytes(8)
-    return st.sampled_from(
-        (
+@attrs.frozen
+class Maker:
+    """Draws flows and trains with a seeded generator: every kind comes up in few examples."""
+
+    host: Host
+    rng: Random
+
+    def one(self, *choices: object) -> Any:
+        """One of them."""
+        return self.rng.choice(choices)
+
+    def flow(self) -> Flow:
+        """A flow of the pools of `tests.strategies.hosts`; mostly one that a socket takes."""
+        rng, host = self.rng, self.host
+        if not host.sockets or rng.random() < 0.1:
+            v6 = rng.random() < 0.5
+            local, lport = rng.choice(LOCAL_V6 if v6 else LOCAL_V4), rng.choice(PORTS)
+            udp = rng.random() < 0.5
+        else:
+            socket = rng.choice(host.sockets)
+            address, lport = parse_endpoint(socket.bind)
+            udp = (socket.proto == "udp") != (rng.random() < 0.05)
+            v6 = address.version == 6
+            anywhere = LOCAL_V6 if v6 else LOCAL_V4
+            local = rng.choice(anywhere) if address.is_unspecified else str(address)
+            if socket.peer is not None and rng.random() < 0.8:
+                peer, cport = parse_endpoint(socket.peer)
+                return Flow(str(peer), cport, local, lport, udp)
+            if v6 and address.is_unspecified and rng.random() < 0.3:
+                v6, local = False, LOCAL_V4[0]  # what a dual-stack socket takes
+        client = rng.choice(CLIENTS_V6 if v6 else CLIENTS_V4)
+        return Flow(client, rng.choice(CLIENT_PORTS), local, lport, udp)
+
+    def clean(self, path: Flow) -> list[bytes]:
+        """A train in which nothing is out of the ordinary."""
+        rng = self.rng
+        if path.udp:
+            return udp_frames(path, rng.randint(1, 12), rng.choice(SIZES))
+        return tcp_frames(
+            path,
+            rng.randint(1, 20),
+            rng.choice(SIZES),
+            seq=rng.choice((0, 1000, 2**32 - 300)),
+            options=rng.choice((b"", make.TIMESTAMPS)),
+            ident_step=rng.choice((0, 1)),
+            push_last=rng.random() < 0.5,
+        )
+
+    def long(self, path: Flow) -> list[bytes]:
+        """More than one full poll of NAPI."""
+        build = udp_frames if path.udp else tcp_frames
+        return build(path, self.one(64, 65, 130), self.one(1, 100))
+
+    def broken(self, path: Flow) -> list[bytes]:
+        """A TCP train with a gap, a repeat, another flag, label, ttl or size somewhere in it."""
+        ends, seq, out = path.ends(), 1000, []
+        for index in range(self.rng.randint(2, 10)):
+            odd = self.one("", "", "", *ODD)
+            size = 40 if odd == "small" else 100
+            flags = {"fin": 0x11, "syn": 0x02}.get(odd, 0x10)
+            seq += {"gap": 7, "twice": -size}.get(odd, 0)
+            proto, body = segment("tcp", ends, PAYLOAD[:size], seq=seq % 2**32, flags=flags)
+            frame = wrap(
+                ends, proto, body, ident=index, frag=0x2000 if odd == "frag" else 0x4000,
+                label=5 if odd == "label" else 0, ttl=3 if odd == "ttl" else 64,
+            )  # fmt: skip
+            out.append(frame)
+            seq += size
+        return out
+
+    def harmed(self, path: Flow) -> list[bytes]:
+        """A train in which some frames are tagged, cut, padded, or have a bit turned."""
+        out = []
+        for frame in self.clean(path)[:10]:
+            harm = self.one("", "", "tag", "cut", "l4", "ip", "pad", "any")
+            if harm == "tag":
+                frame = make.tag(frame, self.one(5, 6, 0x2005))
+            elif harm == "cut":
+                frame = frame[: self.rng.randint(0, len(frame))]
+            elif harm == "pad":
+                frame += bytes(6)
+            elif harm:
+                at = {"l4": len(frame) - 1, "ip": 24}.get(harm, self.rng.randrange(len(frame)))
+                turned = frame[at] ^ (1 << self.rng.randrange(8))
+                frame = frame[:at] + bytes((turned,)) + frame[at + 1 :]
+            out.append(frame)
+        return out
+
+    def odd(self, path: Flow) -> list[bytes]:
+        """Frames that no socket gets: ARP, ICMP, SCTP, a group's, nobody's ethertype, fragments."""
+        ends = path.ends()
+        group = Flow(path.client, path.cport, GROUPS[path.v6], path.lport)
+        sctp = struct.pack(">HH", path.cport, path.lport) + bytes(8)
+        return self.one(
             [make.eth(0x0806, bytes(28))],
             [make.eth(0x88CC, bytes(46))],
-            [wrap(ends, icmp, bytes(8))],
+            [wrap(ends, 58 if path.v6 else 1, bytes(8))],
             [wrap(ends, 132, sctp)],
             [wrap(ends, 50, bytes(16))],
             [wrap(ends, 41 if path.v6 else 4, bytes(3))],
-            tcp_frames(away, 5),
-            udp_frames(away, 3),
             udp_frames(group, 2),
             fragments(path),
         )
-    )
+
+    def away(self, path: Flow) -> list[bytes]:
+        """A train to another host."""
+        return self.clean(attrs.evolve(path, local=ELSEWHERE[path.v6]))
+
+    def sent(self, path: Flow) -> list[bytes]:
+        """What the host answers."""
+        build = udp_frames if path.udp else tcp_frames
+        return build(path, self.rng.randint(1, 3), back=True)
+
+    def train(self) -> Train:
+        """One train of any kind at some time on one of the host's NICs."""
+        kinds = (
+            (self.clean,) * 8 + (self.broken, self.harmed, self.odd) + (self.away, self.sent) * 2
+        )
+        kind = self.rng.choice(kinds) if self.rng.random() < 0.95 else self.long
+        return Train(
+            frames=kind(self.flow()),
+            nic=self.rng.randrange(len(self.host.nics)),
+            start_ps=self.rng.choice(TIMES_US) * MICROSECOND_PS,
+            gap_ps=self.one(0, 0, 1, MICROSECOND_PS // 10, 20 * MICROSECOND_PS),
+        )
+
+
+def makers(host: Host) -> st.SearchStrategy[Maker]:
+    """Makers of any seed."""
+    return generators(host).map(lambda rng: Maker(host, rng))
+
+
+def generators(host: Host) -> st.SearchStrategy[Random]:
+    """Seeded generators; another host draws otherwise from the same seed."""
+    return st.integers(0, 2**32 - 1).map(lambda seed: Random(f"{seed} {host!r}"))
 
 
 @st.composite
-def trains(draw: st.DrawFn, host: Host) -> Train:
-    """One train of any kind at some time on one of the host's NICs."""
-    path = draw(flows(host))
-    back = tcp_frames if draw(st.booleans()) else udp_frames
-    kinds: tuple[Callable[[], list[bytes]], ...] = (
-        lambda: draw(clean_trains(path)),
-        lambda: draw(clean_trains(path)),
-        lambda: draw(clean_trains(path)),
-        lambda: draw(broken_trains(path)),
-        lambda: draw(harmed(path)),
-        lambda: draw(oddities(path)),
-        lambda: back(path, draw(st.integers(1, 3)), back=True),
-        lambda: draw(long_trains(path)),
-        lambda: draw(st.lists(make.any_frames(), max_size=3)),
+def lively_hosts(draw: st.DrawFn) -> Host:
+    """Hosts as `hosts` draws them, mostly with addresses, more sockets, and sockmaps among them."""
+    host = draw(hosts())
+    rng = draw(generators(host))
+    changes: dict[str, Any] = {"sockets": [*host.sockets, *more_sockets(host, rng)]}
+    if rng.random() < 0.7:
+        changes["addresses"] = [*LOCAL_V4, *LOCAL_V6]
+    return host.replace(**changes)
+
+
+def more_sockets(host: Host, rng: Random) -> list[Socket]:
+    """A few groups, and connections of which some are in a sockmap."""
+    taken = {(socket.proto, socket.bind, socket.peer) for socket in host.sockets}
+    out: list[Socket] = []
+    for _ in range(rng.randint(0, 2)):
+        out += more_members(host, rng, len(out))
+    for _ in range(rng.randint(0, 5)):
+        socket = one_connection(host, rng, len(out))
+        key = (socket.proto, socket.bind, socket.peer)
+        if key not in taken:
+            taken.add(key)
+            out.append(socket)
+    linked = [socket.name for socket in out if socket.peer and rng.random() < 0.5]
+    return [
+        attrs.evolve(socket, sockmap=sockmap_of(rng, linked, host.topology.cpus))
+        if socket.name in linked
+        else socket
+        for socket in out
+    ]
+
+
+def more_members(host: Host, rng: Random, first: int) -> list[Socket]:
+    """A reuseport group that steers in one way."""
+    online, few = host.topology.online_cpus, min(host.topology.cpus, 8)
+    local = rng.choice(("0.0.0.0", "[::]", *LOCAL_V4, f"[{LOCAL_V6[0]}]"))
+    proto, bind = rng.choice(("tcp", "udp")), f"{local}:{rng.choice(PORTS)}"
+    steering = rng.choice(("plain", "cpu", "mask", "cbpf"))
+    out = []
+    for member in range(rng.randint(1, 5)):
+        own: dict[str, Any] = {
+            "plain": {},
+            "cpu": {"incoming_cpu": member},
+            "mask": {"cpu_mask": CpuSet(rng.randrange(1 << few))},
+            "cbpf": {"cbpf": Cbpf(kind="cpu")},
+        }[steering]
+        own["threads"] = CpuSet(rng.sample(online, min(len(online), rng.choice((1, 1, 3)))))
+        own["opened"] = rng.random() < 0.9
+        out.append(Socket(name=f"m{first + member}", proto=proto, bind=bind, reuseport=True, **own))
+    return out
+
+
+def one_connection(host: Host, rng: Random, index: int) -> Socket:
+    """A connected socket of a client of the pool."""
+    if rng.random() < 0.3:
+        local, peer = f"[{LOCAL_V6[0]}]", f"[{rng.choice(CLIENTS_V6)}]"
+    else:
+        local, peer = rng.choice(LOCAL_V4), rng.choice(CLIENTS_V4)
+    return Socket(
+        name=f"m{index}",
+        proto=rng.choice(("tcp", "udp")),
+        bind=f"{local}:{rng.choice(PORTS)}",
+        peer=f"{peer}:{rng.choice(CLIENT_PORTS)}",
+        threads=CpuSet([rng.choice(host.topology.online_cpus)]),
     )
-    return Train(
-        frames=draw(st.sampled_from(kinds))(),
-        nic=draw(st.integers(0, len(host.nics) - 1)),
-        start_ps=draw(st.sampled_from(TIMES_US)) * MICROSECOND_PS,
-        gap_ps=draw(st.sampled_from((0, 0, 1, MICROSECOND_PS // 10, 20 * MICROSECOND_PS))),
+
+
+def sockmap_of(rng: Random, linked: list[str], cpus: int) -> Sockmap:
+    """A psock that mostly redirects to another, on a named CPU or not."""
+    target = rng.choice((*linked, *linked, None))
+    return Sockmap(
+        cpu=rng.choice((None, rng.randrange(cpus))),
+        redirect=target,
+        ingress=target is not None and rng.random() < 0.4,
     )
 
 
@@ -295,30 +375,31 @@ def table(trains_: list[Train], **columns: object) -> Packets:
 
 
 @st.composite
-def traffic(draw: st.DrawFn, host: Host, *, most: int = 5) -> Packets:
+def traffic(draw: st.DrawFn, host: Host, *, most: int = 8) -> Packets:
     """Up to *most* trains, interleaved by time; at least one packet."""
-    chosen = draw(st.lists(trains(host), min_size=1, max_size=most))
-    if not any(train.frames for train in chosen):
-        chosen.append(Train(udp_frames(draw(flows(host)), 1), 0, 0, 0))
-    hashed = draw(st.sampled_from(("none", "none", "none", "l3", "l4", "sw", "sw-l4")))
+    maker = draw(makers(host))
+    chosen = [maker.train() for _ in range(draw(st.integers(1, most)))]
+    rng = maker.rng
+    hashed = rng.choice(("none", "none", "none", "l3", "l4", "sw", "sw-l4"))
     return table(
         chosen,
-        vlan_accel=draw(st.booleans()),
-        ip_summed=draw(st.sampled_from(("none", "none", "none", "unnecessary", "complete"))),
+        vlan_accel=rng.random() < 0.5,
+        ip_summed=rng.choice(("none", "none", "none", "unnecessary", "complete")),
         hash_type=hashed,
-        skb_hash=0 if hashed == "none" else draw(st.sampled_from((1, 0x80000000, 0xFFFFFFFF))),
+        skb_hash=0 if hashed == "none" else rng.choice((1, 0x80000000, 0xFFFFFFFF)),
     )
 
 
 @st.composite
 def clean_traffic(draw: st.DrawFn, host: Host, *, most: int = 5) -> Packets:
     """Only clean trains, each flow on one NIC."""
-    out, nic_of = [], {}
+    maker, nic_of = draw(makers(host)), {}
+    out = []
     for _ in range(draw(st.integers(1, most))):
-        path = draw(flows(host))
-        nic = nic_of.setdefault(path, draw(st.integers(0, len(host.nics) - 1)))
-        start = draw(st.sampled_from(TIMES_US)) * MICROSECOND_PS
-        out.append(Train(draw(clean_trains(path)), nic, start, draw(st.sampled_from((0, 1)))))
+        path = maker.flow()
+        nic = nic_of.setdefault(path, maker.rng.randrange(len(host.nics)))
+        start = maker.rng.choice(TIMES_US) * MICROSECOND_PS
+        out.append(Train(maker.clean(path), nic, start, maker.one(0, 1)))
     return table(out)
 
 
@@ -369,15 +450,16 @@ def polls_of(draw: st.DrawFn, host: Host, decisions: Decisions) -> Polls:
     queue = decisions.arrays["rx_queue"].astype(np.int64)
     whole = np.where(queue >= 0, first[decisions.arrays["nic"]] + queue, -1)
     waiting = {int(q): np.flatnonzero(whole == q).tolist() for q in np.unique(whole[whole >= 0])}
+    rng = draw(generators(host))
     rows: list[tuple[int, list[int]]] = []
     while waiting:
-        q = draw(st.sampled_from(sorted(waiting)))
-        size = draw(st.sampled_from((0, 1, 2, 5, 63, 64, 64, 64, 70, 200)))
+        q = rng.choice(sorted(waiting))
+        size = rng.choice((0, 1, 2, 5, 63, 64, 64, 64, 70, 200))
         rows.append((q, waiting[q][:size]))
         waiting[q] = waiting[q][size:]
         if not waiting[q]:
             del waiting[q]
-    steps = draw(st.lists(st.sampled_from((0, 0, 1, 4)), min_size=len(rows), max_size=len(rows)))
+    steps = [rng.choice((0, 0, 1, 4)) for _ in rows]
     times = np.cumsum(np.array(steps, dtype=np.int64)) * 1000 * MICROSECOND_PS
     count = np.array([len(packets) for _, packets in rows], dtype=np.int32)
     return Polls(
