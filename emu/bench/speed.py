@@ -12,12 +12,12 @@ from collections.abc import Callable
 
 import attrs
 
+from emu.bench.jobs import JOBS, Job
 from emu.bench.progress import Progress
 from emu.bench.speed_host import speed_host, speed_traffic
 from emu.model.packets import Packets
 from emu.run import steer
 
-SIPHASH_KEY = bytes(range(16))
 CORE_RUNS = 3
 REF_PACKETS = 20_000
 SIZES = {False: 4_000_000, True: 400_000}
@@ -43,9 +43,6 @@ class SpeedRow:
     counts: dict[str, int] = attrs.field(factory=dict)
 
 
-Job = Callable[[str, Packets], int]  # engine, packets -> decisions taken
-
-
 def steps() -> int:
     """How many steps of progress `measure` takes."""
     return len(JOBS) + 2
@@ -67,13 +64,13 @@ def measure(*, seed: int, quick: bool, progress: Progress) -> list[SpeedRow]:
 def time_job(name: str, job: Job, traffic: Packets) -> SpeedRow:
     """One stage, both engines."""
     few = traffic.take(slice(0, REF_PACKETS))
-    decisions = job("core", traffic)  # also warms the caches
+    core, ref = job("core", traffic), job("ref", few)
     return SpeedRow(
         name=name,
-        core_pps=len(traffic) / median_seconds(lambda: job("core", traffic)),
-        ref_pps=len(few) / median_seconds(lambda: job("ref", few), runs=1),
+        core_pps=len(traffic) / median_seconds(core),
+        ref_pps=len(few) / median_seconds(ref, runs=1),
         packets=len(traffic),
-        decisions=decisions,
+        decisions=core(),
     )
 
 
@@ -82,7 +79,7 @@ def time_steer(name: str, traffic: Packets, seed: int) -> SpeedRow:
     host = speed_host(traffic, seed)
     few = traffic.take(slice(0, REF_PACKETS))
     few_host = speed_host(few, seed)
-    counts = steer(host, traffic).counts
+    counts = steer(host, traffic).counts  # also the warm-up: memory touched once is faster to touch again
     return SpeedRow(
         name=name,
         core_pps=len(traffic) / median_seconds(lambda: steer(host, traffic)),

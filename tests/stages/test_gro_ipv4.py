@@ -19,9 +19,9 @@ def idents(*numbers, frag=0x4000):
 @pytest.mark.parametrize(
     "odd",
     [
-        segment(100, 100, options=b"", frag=0x2000),
+        segment(100, 100, frag=0x2000),
         segment(100, 100, frag=0x4001),
-        network(4, 6, make.tcp(b"", b"", 1500, 8000), options=bytes(4)),
+        segment(100, 100, ip_options=bytes(4)),
         spoil(segment(100, 100), 24),
         network(4, 47, bytes(40)),
         network(4, 1, bytes(40)),

@@ -50,7 +50,7 @@ def large(mss: int, rest: int) -> list[Any]:
 
 BAD_TCP = {"spoil": True}
 # Cases in which something goes by the rest: GRO never sees its flow, or it is another flow than the FIN.
-OVERTAKING = ("spoil", "options_ip", "'frag': 24576", "first")
+OVERTAKING = ("spoil", "ip_options", "'frag': 24576", "first")
 BOTH: dict[str, tuple[list[Any], list[int]]] = {
     "data_same": (plain(100, 100), [200]),
     "data_lrg_sml": (plain(100, 50), [150]),
@@ -96,7 +96,7 @@ IPV4 = {
     "ip_tos": (plain(100, (100, {"tos": 1})), [100, 100]),
     "ip_csum": (plain(100, (100, {"spoil_ip": True}), 100), [100, 100, 100]),
     "ip_ttl": (plain(100, (100, {"ttl": 7})), [100, 100]),
-    "ip_opt": (plain(100, (100, {"options_ip": STAMP_OPTION}), 100), [100, 100, 100]),
+    "ip_opt": (plain(100, (100, {"ip_options": STAMP_OPTION}), 100), [100, 100, 100]),
     "ip_frag4": (plain(100, (100, {"frag": 0x6000})), [100, 100]),
     "ip_id_df1_inc": (idents(8, 9, frag=DF), [200]),
     "ip_id_df1_fixed": (idents(8, 8, frag=DF), [200]),
@@ -130,13 +130,7 @@ CASES += [(6, name, *case) for name, case in (BOTH | IPV6).items()]
 def build(version: int, payload: int, offset: int, header: dict[str, Any]) -> bytes:
     header = dict(header)
     bad_tcp, bad_ip = header.pop("spoil", False), header.pop("spoil_ip", False)
-    with_options = header.pop("options_ip", b"")
     frame = segment(payload, offset, version=version, **header)
-    if with_options:
-        source, target = frame[26:30], frame[30:34]
-        frame = make.eth(0x0800, make.ipv4(
-            6, source, target, frame[34:], options=with_options, ident=0, ttl=8
-        ))  # fmt: skip
     frame = spoil(frame, 51 if version == 4 else 71) if bad_tcp else frame
     return spoil(frame, 25) if bad_ip else frame
 

@@ -165,8 +165,25 @@ def test_a_tuple_is_looked_up_without_a_program(engine: Any) -> None:
 HOSTS = st.lists(draw.sockets(), max_size=24)
 TRAFFIC = st.lists(st.tuples(draw.packets(), draw.DEVICES, draw.CPU_NUMBERS), max_size=12)
 
+# All on one address and port: groups and connections meet.
+CROWD = {"family": 4, "proto": 17, "lport": 53, "laddr": "10.0.0.1", "faddr": "192.0.2.1", "uid": 0, "bound_dev": 0}
+CROWDS = st.lists(
+    draw.sockets(proto=17).map(lambda row: {**row, **CROWD}),
+    min_size=6, max_size=24,
+)  # fmt: skip
+CROWD_TRAFFIC = st.lists(
+    st.tuples(
+        draw.packets().map(
+            lambda one: ({**one[0], "proto": 17, "saddr": "192.0.2.1", "daddr": "10.0.0.1", "dport": 53}, one[1])
+        ),
+        draw.DEVICES,
+        draw.CPU_NUMBERS,
+    ),
+    min_size=1, max_size=12,
+)  # fmt: skip
 
-@given(HOSTS, TRAFFIC, draw.configs())
+
+@given(HOSTS | CROWDS, TRAFFIC | CROWD_TRAFFIC, draw.configs())
 @settings(max_examples=200)
 def test_core_equals_reference(rows: list[dict[str, Any]], traffic: list[Any], cfg: Any) -> None:
     packets = packet_rows([one[0][0] for one in traffic], [one[0][1] for one in traffic])
@@ -190,8 +207,8 @@ ASKED = (
 def test_every_rule_is_drawn_both_ways() -> None:
     seen: defaultdict[str, set[object]] = defaultdict(set)
 
-    @given(st.lists(draw.sockets(), min_size=12, max_size=24), TRAFFIC, draw.configs())
-    @settings(max_examples=150)
+    @given(st.lists(draw.sockets(), min_size=12, max_size=24) | CROWDS, TRAFFIC | CROWD_TRAFFIC, draw.configs())
+    @settings(max_examples=200)
     def look(rows: list[dict[str, Any]], traffic: list[Any], cfg: Any) -> None:
         journal = Journal()
         table = ref.LookupTable(socket_rows(rows), MASKS, 2, cfg, journal)

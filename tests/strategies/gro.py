@@ -76,10 +76,11 @@ LETTER = b"a"
 
 
 def network(version: int, proto: int, segment: bytes, *, extensions: bytes = b"", first: int = 0,
-            macs: bytes = make.MACS, **header: Any) -> bytes:  # fmt: skip
+            macs: bytes = make.MACS, ip_options: bytes = b"", **header: Any) -> bytes:  # fmt: skip
     """A frame around a segment; IPv4 has ID 0 and DF unless said."""
     if version == 4:
-        packet = make.ipv4(proto, SOURCE[4], TARGET[4], segment, **{"ident": 0, "ttl": 8} | header)
+        header = {"ident": 0, "ttl": 8, "options": ip_options} | header
+        packet = make.ipv4(proto, SOURCE[4], TARGET[4], segment, **header)
         return make.eth(0x0800, packet, macs)
     header = {"hops": 8} | header
     kind = first if extensions else proto
@@ -167,7 +168,7 @@ def streams(draw: st.DrawFn, most: int = 40) -> list[bytes]:
 ODD: dict[int, list[dict[str, Any]]] = {
     4: [
         {"ttl": 9}, {"tos": 3}, {"frag": 0}, {"frag": 0xC000}, {"frag": 0x2000},
-        {"options": bytes(4)}, {"macs": bytes(12)},
+        {"ip_options": bytes(4)}, {"macs": bytes(12)},
     ],
     6: [
         {"hops": 9}, {"traffic_class": 3}, {"label": 5}, {"macs": bytes(12)},
