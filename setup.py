@@ -30,7 +30,7 @@ DIRECTIVES = {
 
 FLAGS = {
     "release": ["-O3"],
-    "quick": ["-O0"],
+    "quick": ["-O0", "-g0"],
     "debug": ["-O1", "-g"],
     "profile": [
         "-O3",

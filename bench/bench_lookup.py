@@ -1,4 +1,7 @@
-"""How fast sockets are found: a million connections, a group of 16 listeners, a legacy chain of 64; and jhash alone."""
+"""How fast sockets are found.
+
+A million connections, a group of 16 listeners, a legacy chain of 64; and jhash alone.
+"""
 
 from __future__ import annotations
 
@@ -51,9 +54,13 @@ def test_lookup(benchmark, engine, kind):
     connections, count = SIZES[engine]
     listeners = {"established": 0, "listeners-16": 16, "legacy-64": 64}[kind]
     rows = host(connections, listeners)
-    packets = traffic(rows[:connections], count // (10 if listeners == 64 else 1), 80 if listeners else 443)
+    packets = traffic(
+        rows[:connections], count // (10 if listeners == 64 else 1), 80 if listeners else 443
+    )
     kept = rows[connections:] if listeners else rows
-    table = stage(engine, "lookup").LookupTable(kept, MASKS, 2, config(legacy=listeners == 64, udp_slots=16384))
+    table = stage(engine, "lookup").LookupTable(
+        kept, MASKS, 2, config(legacy=listeners == 64, udp_slots=16384)
+    )
     zeros = np.zeros(len(packets), dtype=np.int32)
 
     answers = benchmark.pedantic(table.find_all, (packets, zeros, zeros), rounds=5)

@@ -17,8 +17,12 @@ def test_reuseport_select(benchmark, engine, kind):
     count = COUNT[engine]
     hashes = np.random.default_rng(1).integers(0, 2**32, count, dtype=np.uint32)
     cpus = (np.arange(count) % 16).astype(np.int32)
-    incoming = np.arange(16, dtype=np.int32) if kind == "incoming_cpu" else np.full(16, -1, dtype=np.int32)
-    door = importlib.import_module(f"emu.{'_core' if engine == 'core' else 'ref'}.reuseport").reuseport_select
+    incoming = (
+        np.arange(16, dtype=np.int32) if kind == "incoming_cpu" else np.full(16, -1, dtype=np.int32)
+    )
+    door = importlib.import_module(
+        f"emu.{'_core' if engine == 'core' else 'ref'}.reuseport"
+    ).reuseport_select
 
     picks = benchmark.pedantic(door, (hashes, cpus, incoming), rounds=5)
 

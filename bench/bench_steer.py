@@ -15,7 +15,7 @@ from emu.model.nic import Cpumap, Nic, Rss
 from emu.model.packets import Packets
 from emu.model.sockets import Socket
 from emu.model.topology import Topology
-from emu.run import complete_after, make_polls, steer
+from emu.run import make_polls, steer
 from tests.strategies.frames import TIMESTAMPS
 from tests.strategies.traffic import Flow, tcp_frames, udp_frames
 
@@ -93,7 +93,7 @@ def test_run(benchmark, engine):
     arrived = steering.arrive(plan)
     polls = make_polls(plan, arrived["rx_queue"], engine)
 
-    benchmark.pedantic(steering.run, (plan, arrived, polls, complete_after(polls)), rounds=3)
+    benchmark.pedantic(steering.run, (plan, arrived, polls), rounds=3)
 
     benchmark.extra_info["packets_per_second"] = len(packets) / benchmark.stats["min"]
 

@@ -36,19 +36,20 @@ def gro(
 ) -> Skbs:
     """Coalesce packets as the GRO of one NAPI does.
 
-    The packets are one NAPI's, in the order it takes them; ``skb_hash`` and ``hash_type`` say what hash is on each
-    (0 for none: then all share one bucket), ``ip_summed`` and ``csum_level`` what the device found out about sums.
+    The packets are one NAPI's, in the order it takes them. Their columns ``skb_hash`` and
+    ``hash_type`` say what hash is on each (0 for none: then all share one bucket), ``ip_summed``
+    and ``csum_level`` what the device found out about checksums.
 
     Args:
         packets: the table.
         polls: packets that each poll takes; together all of them. Full polls of 64 if not given.
-        jiffies: the jiffies counter in each poll; by the arrival of the poll's last packet if not given.
+        jiffies: the jiffies counter in each poll; by the arrival of its last packet if not given.
         kernel: whose rules hold.
         hz: the kernel's HZ: at 1000 and more a full poll leaves what is younger than a jiffy (N-7).
         rx_udp_gro_forwarding: the device's feature of that name: UDP is joined too.
         max_size: gro_max_size, for IPv6.
         ipv4_max_size: gro_ipv4_max_size, for all else.
-        cpumap: as in the kthread of a cpumap: hash, checksum state and VLAN metadata are lost before.
+        cpumap: as in a cpumap's kthread: hash, checksum state and VLAN metadata are lost before.
         engine: ``"core"`` or ``"ref"``; both give the same.
 
     Raises:
@@ -68,7 +69,13 @@ def gro(
     cfg["udp_forwarding"] = device.rx_udp_gro_forwarding
     cfg["fixed_id_needs_df"] = get_kernel(kernel).gro_fixed_id_needs_df
     table, skb_of, result = stage(engine, "gro").gro_packets(
-        packets, counts, times, cfg[0], packets.columns["skb_hash"], packets.columns["hash_type"], hz
+        packets,
+        counts,
+        times,
+        cfg[0],
+        packets.columns["skb_hash"],
+        packets.columns["hash_type"],
+        hz,
     )
     return Skbs(packets=packets, table=table, skb_of=skb_of, result=result)
 
@@ -90,7 +97,7 @@ def integers(where: str, values: Sequence[int] | NDArray[np.integer[Any]]) -> ND
 
 
 def poll_jiffies(packets: Packets, counts: NDArray[np.int64], hz: int) -> NDArray[np.int64]:
-    """The jiffy in which the last packet of each poll arrives; the one before for a poll of none."""
+    """The jiffy in which the last packet of each poll arrives; a poll of none has the last one's."""
     if len(packets) == 0:
         return np.zeros(len(counts), dtype=np.int64)
     last = np.clip(np.cumsum(counts) - 1, 0, len(packets) - 1)

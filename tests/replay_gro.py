@@ -1,6 +1,7 @@
 """Recorded GRO decisions of a live kernel, replayed: a record in, the differences out.
 
-A record holds the frames of one case, how the kernel's polls took them, and every skb that went to the stack.
+A record holds the frames of one case, how the kernel's polls took them, and every skb that went to
+the stack.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from emu.model.ops import (
 from emu.model.polls import Polls
 from emu.model.sockets import Socket, Sockmap
 from emu.model.topology import Topology
-from emu.run import complete_after, steer
+from emu.run import steer
 from tests.same import assert_same
 from tests.strategies.traffic import Flow, tcp_frames, udp_frames
 
@@ -157,19 +157,6 @@ def test_the_host_and_packets_are_not_written(engine):
 
     for name, column in before.items():
         np.testing.assert_array_equal(column, packets.columns[name])
-
-
-def test_a_repoll_is_a_full_poll_with_the_next_at_the_same_instant():
-    polls = Polls(
-        order=np.arange(64 * 3 + 1),
-        queue=[0, 1, 0, 0],
-        first=[0, 64, 128, 192],
-        count=[64, 64, 64, 1],
-        time_ps=[0, 0, 0, 5],
-        jiffy=[0] * 4,
-    )
-
-    assert complete_after(polls).tolist() == [0, 1, 1, 1]
 
 
 def everything(cpus):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 
+import numpy as np
 import pytest
 
 from emu.dtypes import Direction, Drop, GroResult, HashType, LookupStage, Secret, TxOf
@@ -183,6 +184,24 @@ def test_a_full_poll_flushes_all_below_hz_1000_and_only_old_ones_from_there(deci
 
     assert got.polls.count.tolist() == [64, 1]
     assert got.skbs["segs"].tolist() == segs
+
+
+@pytest.mark.parametrize(("second_us", "segs"), [(0, [1, 65]), (1, [1, 64, 1])])
+def test_a_napi_completes_unless_its_repoll_follows_at_the_same_instant(decide, second_us, segs):
+    # Queue 1 is polled in between: that is another NAPI. ARP has no hash: queue 0.
+    host = host_of(ANYONE, hz=1000, rx_queues=2, rss=Rss(key="microsoft", indirection=(1,)))
+    polls = Polls(
+        order=np.array([*range(64), 65, 64]),
+        queue=[1, 0, 1],
+        first=[0, 64, 65],
+        count=[64, 1, 1],
+        time_ps=[0, 0, second_us * US],
+        jiffy=[0, 0, 0],
+    )
+
+    got = decide(host, [*tcp_frames(WEB, 65, 100), make.eth(0x0806, bytes(28))], polls=polls)
+
+    assert sorted(got.skbs["segs"].tolist()) == sorted(segs)
 
 
 def test_given_polls_are_taken_as_they_are(decide):

@@ -11,7 +11,11 @@ Answers = tuple[
 
 class LookupTable:
     def __init__(
-        self, sockets: NDArray[np.void], masks: NDArray[np.uint64], mask_words: int, cfg: NDArray[np.void]
+        self,
+        sockets: NDArray[np.void],
+        masks: NDArray[np.uint64],
+        mask_words: int,
+        cfg: NDArray[np.void],
     ) -> None: ...
     @property
     def sockets(self) -> NDArray[np.void]: ...
@@ -24,13 +28,26 @@ class LookupTable:
         self, packets: Packets, i: int, dif: int, cpu: int, hash: int | None = None
     ) -> Answer: ...
     def find_tuple(
-        self, proto: int, family: int, saddr: bytes, daddr: bytes, sport: int, dport: int, dif: int, cpu: int
+        self,
+        proto: int,
+        family: int,
+        saddr: bytes,
+        daddr: bytes,
+        sport: int,
+        dport: int,
+        dif: int,
+        cpu: int,
     ) -> Answer: ...
     def find_all(
         self, packets: Packets, dif: NDArray[np.int32], cpu: NDArray[np.int32]
     ) -> Answers: ...
 
 def lookup_packets(
-    packets: Packets, sockets: NDArray[np.void], masks: NDArray[np.uint64], mask_words: int,
-    cfg: NDArray[np.void], dif: NDArray[np.int32], cpu: NDArray[np.int32],
+    packets: Packets,
+    sockets: NDArray[np.void],
+    masks: NDArray[np.uint64],
+    mask_words: int,
+    cfg: NDArray[np.void],
+    dif: NDArray[np.int32],
+    cpu: NDArray[np.int32],
 ) -> Answers: ...

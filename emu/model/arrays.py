@@ -47,6 +47,25 @@ def column(
     return np.ascontiguousarray(array, dtype=kind)
 
 
+def spread(
+    where: str,
+    value: ArrayLike,
+    dtype: str,
+    rows: int,
+    *,
+    low: int | None = None,
+    high: int | None = None,
+) -> NDArray[Any]:
+    """Give one number for all rows, or one for each, as an array of *rows* entries.
+
+    The arguments and errors are those of `column`.
+    """
+    if np.ndim(value) == 0:
+        one = column(where, np.atleast_1d(value), dtype, low=low, high=high)
+        return np.repeat(one, rows)
+    return column(where, value, dtype, rows=rows, low=low, high=high)
+
+
 def _whole_numbers(where: str, values: ArrayLike, kind: np.dtype[Any]) -> NDArray[Any]:
     try:
         array = np.asarray(values)

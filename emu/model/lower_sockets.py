@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from emu import dtypes
 from emu.dtypes import Prog, SockState
+from emu.kernels import KernelProfile
 from emu.model.host import Host
+from emu.model.secrets import Secrets
 from emu.model.sockets import Socket, parse_endpoint
 
 PROGRAMS = {"fixed": Prog.FIXED, "cpu": Prog.CPU, "payload": Prog.PAYLOAD}

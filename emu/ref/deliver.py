@@ -16,7 +16,7 @@ def deliver(host: HostState, skb: Skb, napi_cpu: int, nic: int, rx_queue: int) -
     host.rec.about(skb.members)
     decision = Decision(direction=host.direction[first], napi_cpu=napi_cpu, cpu=napi_cpu)
     host.delivered.append((skb, decision))
-    if len(host.nics[nic].queues) > 1 and hangs_on_rss_key(host, first):
+    if placed_by_rss_key(host, first):
         decision.secrets |= Secret.RSS_KEY
     decision.cpu = processing_cpu(host, decision, skb, nic, max(rx_queue, 0))
     if decision.direction == Direction.FORWARDED:
@@ -32,6 +32,17 @@ def hangs_on_rss_key(host: HostState, packet: int) -> bool:
     """Whether a secret RSS key stands behind the packet's hardware hash."""
     secret = host.nics[host.view.nic[packet]].key_secret
     return secret and host.rx_hash_type[packet] != HashType.NONE
+
+
+def placed_by_rss_key(host: HostState, packet: int) -> bool:
+    """Whether another RSS key could have brought the packet elsewhere.
+
+    In front of a cpumap it could also have filled a ring with others, which frames without a hash share.
+    """
+    nic = host.nics[host.view.nic[packet]]
+    if len(nic.queues) == 1 or not nic.key_secret:
+        return False
+    return nic.cpumap is not None or host.rx_hash_type[packet] != HashType.NONE
 
 
 def get_hash(host: HostState, skb: Skb) -> tuple[int, Secret]:

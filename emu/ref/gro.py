@@ -1,7 +1,7 @@
 """GRO of one NAPI: packets in, skbs for the stack out (receive.md 5).
 
-Not modelled: tunnels (IP in IP is never held), tags in the frame with the module 8021Q, UDP_GRO sockets, fraglists,
-packets that are GSO already.
+Not modelled: tunnels (IP in IP is never held), tags in the frame with the module 8021Q, UDP_GRO
+sockets, fraglists, packets that are GSO already.
 """
 
 from __future__ import annotations
@@ -13,7 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emu import dtypes
-from emu.dtypes import GRO_BUCKET_HELD, GRO_BUCKETS, GRO_NORMAL_BATCH, NAPI_WEIGHT, GroResult, IpSummed
+from emu.dtypes import (
+    GRO_BUCKET_HELD,
+    GRO_BUCKETS,
+    GRO_NORMAL_BATCH,
+    NAPI_WEIGHT,
+    GroResult,
+    IpSummed,
+)
 from emu.errors import ConfigError
 from emu.model.packets import Packets
 from emu.ref.gro_ip import UDP, Ipv4, Ipv6, read_network, same_network_flow
@@ -60,7 +67,10 @@ class Gro:
         return self._place(packet, network, transport, jiffy)
 
     def flush(self, old_only: bool, jiffy: int) -> None:
-        """Put out what is held: buckets upwards, oldest first; *old_only* spares this jiffy's (GRO-47)."""
+        """Put out what is held, buckets upwards, oldest first (GRO-47).
+
+        *old_only* spares what was held in this jiffy.
+        """
         for bucket in self.buckets:
             while bucket:
                 oldest = bucket[-1]
@@ -104,7 +114,9 @@ class Gro:
         if self.rec.rule("GRO-50", len(bucket) >= GRO_BUCKET_HELD):
             self._complete(bucket, bucket[-1])
         bucket.insert(0, self._hold(packet, network, transport, jiffy))
-        self.rec.note("gro", f"held in bucket {packet.skb.hash % GRO_BUCKETS}", hash=packet.skb.hash)
+        self.rec.note(
+            "gro", f"held in bucket {packet.skb.hash % GRO_BUCKETS}", hash=packet.skb.hash
+        )
         return GroResult.HELD, packet.skb
 
     def _decide(
@@ -210,14 +222,20 @@ def check_polls(
     """Refuse arrays that do not fit the table."""
     polls = len(poll_counts)
     if polls != len(jiffies):
-        raise ConfigError("gro: jiffies", f"{len(jiffies)} values", f"one for each of {polls} polls")
+        raise ConfigError(
+            "gro: jiffies", f"{len(jiffies)} values", f"one for each of {polls} polls"
+        )
     if polls and min(poll_counts.tolist()) < 0:
         raise ConfigError("gro: poll_counts", int(np.min(poll_counts)), "0 or more")
     if sum(poll_counts.tolist()) != n:
-        raise ConfigError("gro: poll_counts", f"{sum(poll_counts.tolist())} packets", f"the table's {n}")
+        raise ConfigError(
+            "gro: poll_counts", f"{sum(poll_counts.tolist())} packets", f"the table's {n}"
+        )
     for name, column in columns.items():
         if len(column) != n:
-            raise ConfigError(f"gro: {name}", f"{len(column)} values", f"one for each of {n} packets")
+            raise ConfigError(
+                f"gro: {name}", f"{len(column)} values", f"one for each of {n} packets"
+            )
 
 
 def gro_packets(
@@ -242,8 +260,8 @@ def gro_packets(
         hz: 1000 and more leave young packets held after a full poll of 64 (N-7).
 
     Returns:
-        ``(skbs, skb_of, result)``: ``SKB[m]`` in delivery order, int64[n] row in it of each packet, and
-        uint8[n] `GroResult`.
+        ``(skbs, skb_of, result)``: ``SKB[m]`` in delivery order, int64[n] row in it of each packet,
+        and uint8[n] `GroResult`.
 
     Raises:
         ConfigError: an array of another length, or polls that do not take each packet once.

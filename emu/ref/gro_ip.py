@@ -131,7 +131,9 @@ def network_allows(held: Held, arrived: Ipv4 | Ipv6, config: GroConfig, rec: Rec
     if isinstance(arrived, Ipv6):
         first = held.network
         assert isinstance(first, Ipv6)
-        equal = first.traffic_class == arrived.traffic_class and first.hop_limit == arrived.hop_limit
+        equal = (
+            first.traffic_class == arrived.traffic_class and first.hop_limit == arrived.hop_limit
+        )
         return not rec.rule("GRO-16", not equal, hop_limit=arrived.hop_limit)
     return ipv4_allows(held, arrived, config, rec)
 

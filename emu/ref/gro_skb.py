@@ -1,4 +1,4 @@
-"""What GRO works on: the skb that it builds, the packet that comes in, and the device's settings."""
+"""What GRO works on: the skb that it builds, the packet that comes in, the device's settings."""
 
 from __future__ import annotations
 

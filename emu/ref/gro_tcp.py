@@ -37,7 +37,7 @@ class Outcome:
 
 
 def verify_checksum(packet: Incoming, rec: Recorder) -> bool:
-    """Whether the transport checksum is good; a packet that came with NONE leaves UNNECESSARY (GRO-19)."""
+    """Whether the transport checksum is good (GRO-19); what came with NONE leaves UNNECESSARY."""
     if rec.rule("GRO-A5", packet.soft):
         return True
     skb = packet.skb

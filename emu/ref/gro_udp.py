@@ -1,4 +1,7 @@
-"""GRO of UDP datagrams for forwarding (GRO-38..44). Sockets with UDP_GRO and fraglists are not modelled."""
+"""GRO of UDP datagrams for forwarding (GRO-38..44).
+
+Sockets with UDP_GRO and fraglists are not modelled.
+"""
 
 from __future__ import annotations
 

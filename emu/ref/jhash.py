@@ -1,4 +1,6 @@
-"""Bob Jenkins' hash as the kernel uses it, and the socket hashes built on it (SOCK-1..17; include/linux/jhash.h).
+"""Bob Jenkins' hash as the kernel uses it, and the socket hashes built on it (SOCK-1..17.
+
+Include/linux/jhash.h).
 
 Addresses are network bytes; a word of them is loaded little-endian, as x86 does (SOCK-7).
 """
@@ -103,7 +105,10 @@ def network_port(port: int) -> int:
 
 
 def v4_of(address: bytes) -> bytes | None:
-    """The IPv4 address in an address: itself, or the one that ``::ffff:a.b.c.d`` maps; None without one."""
+    """The IPv4 address in an address: itself, or the one that ``::ffff:a.b.c.d`` maps.
+
+    None without one.
+    """
     if len(address) == 4:
         return address
     return address[12:] if address[:12] == MAPPED else None
@@ -121,7 +126,8 @@ def ehash(
         secret: the protocol's secret plus the netns' mix.
         addr_secret: of the foreign address; IPv6 only.
         port_added: the local port is added behind the hash (SOCK-12, TCP since about 6.15).
-        xor_words: fold the first two words of the foreign IPv6 address together (SOCK-14, old kernels).
+        xor_words: fold the first two words of the foreign IPv6 address together (SOCK-14,
+            old kernels).
     """
     inner_port = 0 if port_added else lport
     ports = inner_port << 16 | network_port(fport)
@@ -164,10 +170,13 @@ def jhash_bytes(data: bytes, initval: int) -> int:
 
 
 def ehash_v4(
-    laddr: NDArray[np.uint32], lport: NDArray[np.uint16], faddr: NDArray[np.uint32], fport: NDArray[np.uint16],
+    laddr: NDArray[np.uint32], lport: NDArray[np.uint16],
+    faddr: NDArray[np.uint32], fport: NDArray[np.uint16],
     secret: int, *, port_added: bool = False,
 ) -> NDArray[np.uint32]:  # fmt: skip
-    """Hash IPv4 4-tuples: four arrays of n, addresses as words, ports as numbers, to ``uint32[n]`` (SOCK-10..12).
+    """Hash IPv4 4-tuples (SOCK-10..12).
+
+    Addresses are words, ports numbers: four arrays of n, to ``uint32[n]``.
 
     secret: the protocol's secret plus the netns' mix.
     """
@@ -191,10 +200,14 @@ def ehash_v4(
 
 
 def ehash_v6(
-    laddr: NDArray[np.uint32], lport: NDArray[np.uint16], faddr: NDArray[np.uint32], fport: NDArray[np.uint16],
+    laddr: NDArray[np.uint32], lport: NDArray[np.uint16],
+    faddr: NDArray[np.uint32], fport: NDArray[np.uint16],
     secret: int, addr_secret: int, *, port_added: bool = False, xor_words: bool = False,
 ) -> NDArray[np.uint32]:  # fmt: skip
-    """Hash IPv6 4-tuples: addresses ``uint32[n, 4]``, ports ``uint16[n]``, to ``uint32[n]`` (SOCK-13, SOCK-14)."""
+    """Hash IPv6 4-tuples (SOCK-13, SOCK-14).
+
+    Addresses are ``uint32[n, 4]``, ports ``uint16[n]``; to ``uint32[n]``.
+    """
     rows = zip(laddr, lport.tolist(), faddr, fport.tolist(), strict=True)
     return np.array(
         [
@@ -222,7 +235,10 @@ def portaddr_v4(
 def portaddr_v6(
     address: NDArray[np.uint32], port: NDArray[np.uint16], hash_mix: int
 ) -> NDArray[np.uint32]:
-    """Hash IPv6 addresses with ports: ``uint32[n, 4]``, ``uint16[n]`` to ``uint32[n]`` (SOCK-15)."""
+    """Hash IPv6 addresses with ports: ``uint32[n, 4]``, ``uint16[n]`` to ``uint32[n]``.
+
+    SOCK-15.
+    """
     rows = zip(address, port.tolist(), strict=True)
     return np.array(
         [portaddr_hash(addr.astype("<u4").tobytes(), number, hash_mix) for addr, number in rows],

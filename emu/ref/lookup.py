@@ -1,7 +1,11 @@
-"""Socket lookup, in today's array form and in the chain form of 3.9 to 4.4 (SOCK-1..84), for TCP and UDP.
+"""Socket lookup, in today's array form and in the chain form of 3.9 to 4.4.
 
-One netns, no L3 master devices. Not here: eBPF programs (SOCK-60), migration of requests (SOCK-71), delivery of multicast
-to several sockets (SOCK-78), TCP's request and timewait sockets, and the data path's own writes of SO_INCOMING_CPU (SOCK-42).
+(SOCK-1..84), for TCP and UDP.
+
+One netns, no L3 master devices. Not here: eBPF programs (SOCK-60), migration of requests (SOCK-71),
+delivery of multicast
+to several sockets (SOCK-78), TCP's request and timewait sockets, and the data path's own writes of
+SO_INCOMING_CPU (SOCK-42).
 """
 
 from __future__ import annotations
@@ -39,7 +43,8 @@ class LookupTable:
     """The sockets of a host, as packets find them.
 
     Attributes:
-        sockets: ``SOCKET[s]``, an own copy; ``state``, ``incoming_cpu`` and ``mask_off`` follow the operations.
+        sockets: ``SOCKET[s]``, an own copy; ``state``, ``incoming_cpu`` and ``mask_off``
+            follow the operations.
     """
 
     def __init__(
@@ -70,7 +75,8 @@ class LookupTable:
         for index, row in enumerate(self.sockets):
             self._check_row(index, row)
         self._socks = [
-            socket_of_row(index, row, self.masks, mask_words) for index, row in enumerate(self.sockets)
+            socket_of_row(index, row, self.masks, mask_words)
+            for index, row in enumerate(self.sockets)
         ]
         states = [SockState(int(state)) for state in self.sockets["state"]]
         self.sockets["state"] = SockState.CLOSED
@@ -94,7 +100,9 @@ class LookupTable:
 
     def _check_mask(self, index: int, offset: int) -> None:
         if offset >= 0 and offset + self.mask_words > len(self.masks):
-            raise ConfigError(f"socket {index}: mask_off", str(offset), "a mask's first word, or -1")
+            raise ConfigError(
+                f"socket {index}: mask_off", str(offset), "a mask's first word, or -1"
+            )
 
     def _check_index(self, index: int) -> None:
         if not 0 <= index < len(self._socks):
@@ -175,9 +183,20 @@ class LookupTable:
         return self._answer(query)
 
     def find_tuple(
-        self, proto: int, family: int, saddr: bytes, daddr: bytes, sport: int, dport: int, dif: int, cpu: int
+        self,
+        proto: int,
+        family: int,
+        saddr: bytes,
+        daddr: bytes,
+        sport: int,
+        dport: int,
+        dif: int,
+        cpu: int,
     ) -> Answer:
-        """Find the socket of a 4-tuple without a packet: programs do not run (SOCK-58). Addresses are network bytes."""
+        """Find the socket of a 4-tuple without a packet: programs do not run.
+
+        (SOCK-58). Addresses are network bytes.
+        """
         return self._answer(Query(proto, family, saddr, daddr, sport, dport, dif, cpu))
 
     def find_all(self, packets: Packets, dif: NDArray[np.int32], cpu: NDArray[np.int32]) -> Answers:
@@ -206,7 +225,10 @@ class LookupTable:
 
 
 def payload_reader(packets: Packets, i: int, proto: int) -> Callable[[int], int | None]:
-    """A function that reads the octet at an offset behind the transport header (SOCK-59); None beyond the packet."""
+    """A function that reads the octet at an offset behind the transport header (SOCK-59).
+
+    None beyond the packet.
+    """
 
     def octet(offset: int) -> int | None:
         start, l4_off, l3_off = (
@@ -248,7 +270,8 @@ def lookup_packets(
         cpu: ``int32[n]``, the CPU that processes the packet.
 
     Returns:
-        socket ``int32[n]`` (-1 none), Secret bits ``uint16[n]``, sockets scored ``uint32[n]``, group members looked at
+        socket ``int32[n]`` (-1 none), Secret bits ``uint16[n]``, sockets scored
+        ``uint32[n]``, group members looked at
         ``uint32[n]``, LookupStage ``uint8[n]``.
 
     Raises:

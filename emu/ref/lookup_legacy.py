@@ -1,6 +1,9 @@
-"""The lookup of 3.9 to 4.4: whole chains are scanned, and sockets of equal score share (SOCK-79..84).
+"""The lookup of 3.9 to 4.4: whole chains are scanned, and sockets of equal score share.
 
-With the CPU mask of the historical patch (SOCK-24), and with 4.4's point for SO_INCOMING_CPU when the kernel is CPU aware.
+SOCK-79..84.
+
+With the CPU mask of the historical patch (SOCK-24), and with 4.4's point for SO_INCOMING_CPU when
+the kernel is CPU aware.
 """
 
 from __future__ import annotations
@@ -24,7 +27,9 @@ def find_legacy(tables: SocketTables, query: Query) -> Found:
             return Found(sk, LookupStage.ESTABLISHED, False, 0, 0)
     chain = tables.port_chain(query.proto, query.dport)
     scanned = 0
-    if query.proto == UDP and tables.rec.rule("SOCK-82", len(chain) > LONG_CHAIN, length=len(chain)):
+    if query.proto == UDP and tables.rec.rule(
+        "SOCK-82", len(chain) > LONG_CHAIN, length=len(chain)
+    ):
         for wanted, stage in (
             (query.daddr, LookupStage.EXACT),
             (query.any_address, LookupStage.WILDCARD),
@@ -46,7 +51,8 @@ def find_legacy(tables: SocketTables, query: Query) -> Found:
 def scan_chain(tables: SocketTables, query: Query, chain: Chain, wanted: bytes | None) -> Found:
     """Walk a chain; *wanted* is the address of a UDP hash2 chain, None in a chain of one port.
 
-    The best score leads. Its equals take part when the leader has SO_REUSEPORT: the n-th replaces the choice with chance
+    The best score leads. Its equals take part when the leader has SO_REUSEPORT: the n-th
+    replaces the choice with chance
     1/n, drawn from the socket hash (SOCK-80, SOCK-81).
     """
     rules, rec = tables.rules, tables.rec
@@ -54,7 +60,9 @@ def scan_chain(tables: SocketTables, query: Query, chain: Chain, wanted: bytes |
         rules.mask_v6_udp_quirk, query.family, primary=wanted is None, rec=rec
     )
     # A bonus on the score would break this exit, and the kernel that brought one deleted it.
-    exits_early = wanted is not None and query.family == 6 and not (rules.mask_boost or rules.cpu_aware)
+    exits_early = (
+        wanted is not None and query.family == 6 and not (rules.mask_boost or rules.cpu_aware)
+    )
     hashed_addr = query.daddr if wanted is None else wanted
     high = -1 if query.proto == UDP and query.family == 6 else 0
     best, matches, scanned, phash = None, 0, 0, 0
@@ -74,7 +82,9 @@ def scan_chain(tables: SocketTables, query: Query, chain: Chain, wanted: bytes |
                 break
         elif score == high and matches:
             matches += 1
-            if rec.rule("SOCK-81", reciprocal_scale(phash, matches) == 0, phash=phash, matches=matches):
+            if rec.rule(
+                "SOCK-81", reciprocal_scale(phash, matches) == 0, phash=phash, matches=matches
+            ):
                 best = sk
             phash = next_pseudo_random32(phash)
     return Found(best, 0, matches > 1, scanned, matches)
@@ -83,14 +93,18 @@ def scan_chain(tables: SocketTables, query: Query, chain: Chain, wanted: bytes |
 def legacy_score(
     tables: SocketTables, sk: Socket, query: Query, wanted: bytes | None, masks: bool
 ) -> int:
-    """How well a socket fits; -1 for not at all (SOCK-79, SOCK-82; compute_score, compute_score2)."""
+    """How well a socket fits; -1 for not at all (SOCK-79, SOCK-82.
+
+    Compute_score, compute_score2).
+    """
     rules, rec = tables.rules, tables.rec
     view = sk.views.get(query.family)
     if not rec.rule("SOCK-69", view is not None, family=query.family) or view is None:
         return -1
     local, foreign = view
     at_any = not any(local)
-    # A chain of one port holds every address: a socket bound to any fits, one bound to this address fits better.
+    # A chain of one port holds every address: a socket bound to any fits, one bound to this
+    # address fits better.
     local_fits = local == wanted if wanted is not None else at_any or local == query.daddr
     fits = (
         sk.lport == query.dport

@@ -1,4 +1,7 @@
-"""What the reference's socket lookup works on: a socket, what is looked for, and how the kernel looks."""
+"""What the reference's socket lookup works on.
+
+A socket, what is looked for, and how the kernel looks.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,8 @@ class Socket:
     state: SockState = SockState.CLOSED
     group: Group | None = None
     foreign_port: int = 0  # 0 unless connected
-    # Local and foreign address as packets of a family see them (SOCK-69); no entry: they cannot see the socket.
+    # Local and foreign address as packets of a family see them (SOCK-69); no entry: they
+    # cannot see the socket.
     views: dict[int, tuple[bytes, bytes | None]] = field(default_factory=dict)
 
     @property
@@ -127,7 +131,9 @@ class LookupRules:
 
     @classmethod
     def of(cls, cfg: NDArray[np.void] | np.void) -> LookupRules:
-        row: dict[str, Any] = {name: int(np.atleast_1d(cfg)[0][name]) for name in cfg.dtype.names or ()}
+        row: dict[str, Any] = {
+            name: int(np.atleast_1d(cfg)[0][name]) for name in cfg.dtype.names or ()
+        }
         mix = row["hash_mix"]
         return cls(
             secrets={

@@ -1,4 +1,7 @@
-"""The reference's socket tables, and what opening and closing does to them (SOCK-15..16, SOCK-50..56)."""
+"""The reference's socket tables, and what opening and closing does to them.
+
+SOCK-15..16, SOCK-50..56.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,9 @@ from emu.ref.reuseport import Group
 LEGACY_LISTENING_SLOTS = 32
 
 Chain = list[Socket]  # head first
-FlowKey = tuple[int, bytes, int, bytes, int]  # proto, local address and port, foreign address and port
+FlowKey = tuple[
+    int, bytes, int, bytes, int
+]  # proto, local address and port, foreign address and port
 
 
 class SocketTables:
@@ -22,9 +27,13 @@ class SocketTables:
     def __init__(self, rules: LookupRules, rec: Recorder) -> None:
         self.rules = rules
         self.rec = rec
-        self.by_address: dict[int, dict[int, Chain]] = {TCP: defaultdict(list), UDP: defaultdict(list)}
+        self.by_address: dict[int, dict[int, Chain]] = {
+            TCP: defaultdict(list),
+            UDP: defaultdict(list),
+        }
         self.by_port: dict[int, dict[int, Chain]] = {TCP: defaultdict(list), UDP: defaultdict(list)}
-        # TCP connections; and UDP's connected sockets that have a local address (hash4). Newest first.
+        # TCP connections; and UDP's connected sockets that have a local address (hash4).
+        # Newest first.
         self.flows: defaultdict[FlowKey, Chain] = defaultdict(list)
 
     def address_chain(self, proto: int, address: bytes, port: int) -> Chain:
@@ -62,7 +71,8 @@ class SocketTables:
     def _join_group(self, sk: Socket) -> bool:
         """Find the socket's group, or found one (SOCK-50, SOCK-51); False when it is full.
 
-        The first fitting socket of the chain decides. One that is in no group any more (it connected, SOCK-56) gets a new
+        The first fitting socket of the chain decides. One that is in no group any more (it
+        connected, SOCK-56) gets a new
         group, even when others of its old one are still there.
         """
         if not self.rec.rule("SOCK-50", sk.reuseport):
@@ -96,7 +106,10 @@ class SocketTables:
             self.flows[(UDP, *sk.flow)].insert(0, sk)
 
     def disconnect(self, sk: Socket) -> None:
-        """Dissolve a UDP connection (connect to AF_UNSPEC): the socket stays bound, in the group that it is in."""
+        """Dissolve a UDP connection (connect to AF_UNSPEC).
+
+        The socket stays bound, in the group that it is in.
+        """
         self._forget_flow(sk)
         sk.set_state(SockState.BOUND)
 

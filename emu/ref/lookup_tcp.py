@@ -1,4 +1,7 @@
-"""TCP: the table of connections, then the listeners (SOCK-63..70; net/ipv4/inet_hashtables.c, inet6_hashtables.c)."""
+"""TCP: the table of connections, then the listeners (SOCK-63..70.
+
+Net/ipv4/inet_hashtables.c, inet6_hashtables.c).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ from emu.ref.record import Recorder
 
 
 def find_flow(tables: SocketTables, query: Query) -> Socket | None:
-    """The socket connected to this very peer (SOCK-64, SOCK-72; __inet_lookup_established, udp4_lib_lookup4)."""
+    """The socket connected to this very peer (SOCK-64, SOCK-72.
+
+    __inet_lookup_established, udp4_lib_lookup4).
+    """
     key = (query.proto, query.daddr, query.dport, query.saddr, query.sport)
     for sk in tables.flows.get(key, ()):
         if device_accepts(sk, query.dif, tables.rec):
@@ -27,13 +33,18 @@ def find_tcp(tables: SocketTables, query: Query) -> Found:
         wildcard = scan_listeners(tables, query, query.any_address)
         stage = LookupStage.WILDCARD if wildcard.sock else LookupStage.NONE
         return wildcard._replace(
-            stage=stage, scanned=found.scanned + wildcard.scanned, walked=found.walked + wildcard.walked
+            stage=stage,
+            scanned=found.scanned + wildcard.scanned,
+            walked=found.walked + wildcard.walked,
         )
     return found._replace(stage=LookupStage.EXACT)
 
 
 def scan_listeners(tables: SocketTables, query: Query, wanted: bytes) -> Found:
-    """Walk the listeners of one address (inet_lhash2_lookup): the first group that is met wins (SOCK-66, SOCK-67)."""
+    """Walk the listeners of one address (inet_lhash2_lookup).
+
+    The first group that is met wins (SOCK-66, SOCK-67).
+    """
     rules, rec = tables.rules, tables.rec
     best, high, scanned, walked = None, 0, 0, 0
     for sk in tables.address_chain(TCP, wanted, query.dport):
@@ -46,7 +57,12 @@ def scan_listeners(tables: SocketTables, query: Query, wanted: bytes) -> Found:
             if hash_value is None:
                 hash_value = rules.ehash(TCP, wanted, query.dport, query.saddr, query.sport)
             pick = sk.group.select(
-                query, hash_value, cpu_aware=rules.cpu_aware, boost=rules.mask_boost, masks=True, rec=rec
+                query,
+                hash_value,
+                cpu_aware=rules.cpu_aware,
+                boost=rules.mask_boost,
+                masks=True,
+                rec=rec,
             )
             walked += pick.walked
             if pick.sock is not None:

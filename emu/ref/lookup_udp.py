@@ -1,4 +1,7 @@
-"""UDP in today's form (SOCK-72..77; __udp4_lib_lookup, __udp6_lib_lookup in net/ipv4/udp.c, net/ipv6/udp.c)."""
+"""UDP in today's form (SOCK-72..77.
+
+__udp4_lib_lookup, __udp6_lib_lookup in net/ipv4/udp.c, net/ipv6/udp.c).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ QUIRK_PRIMARY_ONLY, QUIRK_HASH2_ONLY = 1, 2
 
 
 def mask_counts(quirk: int, family: int, *, primary: bool, rec: Recorder) -> bool:
-    """Whether a scan honours CPU masks: for IPv6 the historical patch had it in one of two scans (SOCK-29)."""
+    """Whether a scan honours CPU masks.
+
+    For IPv6 the historical patch had it in one of two scans (SOCK-29).
+    """
     ignored = family == 6 and quirk == (QUIRK_HASH2_ONLY if primary else QUIRK_PRIMARY_ONLY)
     return not rec.rule("SOCK-29", ignored)
 
@@ -27,13 +33,17 @@ def find_udp(tables: SocketTables, query: Query) -> Found:
     if rec.rule("SOCK-72", sk is not None):
         return Found(sk, LookupStage.HASH4, False, 0, 0)
     scanned = walked = 0
-    for wanted, stage in ((query.daddr, LookupStage.EXACT), (query.any_address, LookupStage.WILDCARD)):
+    for wanted, stage in (
+        (query.daddr, LookupStage.EXACT),
+        (query.any_address, LookupStage.WILDCARD),
+    ):
         found = scan_address(tables, query, wanted)
         scanned += found.scanned
         walked += found.walked
         if found.sock is not None:
             return found._replace(stage=stage, scanned=scanned, walked=walked)
-    # A net for sockets that change their address at this moment; it finds nothing when nothing races.
+    # A net for sockets that change their address at this moment; it finds nothing when
+    # nothing races.
     chain = tables.port_chain(UDP, query.dport)
     masks = mask_counts(tables.rules.mask_v6_udp_quirk, query.family, primary=True, rec=rec)
     best, high = None, 0 if query.family == 4 else -1
@@ -46,7 +56,10 @@ def find_udp(tables: SocketTables, query: Query) -> Found:
 
 
 def scan_address(tables: SocketTables, query: Query, wanted: bytes) -> Found:
-    """Walk the sockets of one address, and say whether the answer hangs on the hash (udp4_lib_lookup2)."""
+    """Walk the sockets of one address, and say whether the answer hangs on the hash.
+
+    Udp4_lib_lookup2.
+    """
     hash_value = query.forced_hash
     if hash_value is None:
         hash_value = tables.rules.ehash(UDP, wanted, query.dport, query.saddr, query.sport)
@@ -70,9 +83,17 @@ def share_starts(groups: set[Group]) -> Iterator[int]:
 
 
 def scan_with(
-    tables: SocketTables, query: Query, wanted: bytes, hash_value: int, asked: list[Group], rec: Recorder
+    tables: SocketTables,
+    query: Query,
+    wanted: bytes,
+    hash_value: int,
+    asked: list[Group],
+    rec: Recorder,
 ) -> Found:
-    """Walk the sockets of one address with a hash; the groups that were asked are added to *asked*."""
+    """Walk the sockets of one address with a hash.
+
+    The groups that were asked are added to *asked*.
+    """
     rules = tables.rules
     masks = mask_counts(rules.mask_v6_udp_quirk, query.family, primary=False, rec=rec)
     best, hangs, scanned, walked = None, False, 0, 0
@@ -87,7 +108,12 @@ def scan_with(
             continue
         asked.append(sk.group)
         pick = sk.group.select(
-            query, hash_value, cpu_aware=rules.cpu_aware, boost=rules.mask_boost, masks=masks, rec=rec
+            query,
+            hash_value,
+            cpu_aware=rules.cpu_aware,
+            boost=rules.mask_boost,
+            masks=masks,
+            rec=rec,
         )
         walked += pick.walked
         if pick.sock is None:
@@ -100,7 +126,9 @@ def scan_with(
     return Found(best, 0, hangs, scanned, walked)
 
 
-def udp_score(sk: Socket, query: Query, wanted: bytes, boost: bool, masks: bool, rec: Recorder) -> int:
+def udp_score(
+    sk: Socket, query: Query, wanted: bytes, boost: bool, masks: bool, rec: Recorder
+) -> int:
     """How well a socket fits; -1 for not at all (SOCK-74; compute_score)."""
     view = sk.views.get(query.family)
     if not rec.rule("SOCK-69", view is not None, family=query.family) or view is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from emu.ref.mix import flow_mix, txhash
 from emu.ref.state import Decision, HostState
 
 TCP, UDP = 6, 17
+CPUS_TYPE, RXQS_TYPE = 0, 1
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,15 @@ class Flow:
     def mix(self) -> int:
         """64 bits of the foreign, then the local end."""
         return flow_mix(self.faddr, self.laddr, self.fport, self.lport)
+
+
+class Sender(NamedTuple):
+    """Who sends: the CPU, and the rx queue that the socket remembers; what each hangs on."""
+
+    cpu: int
+    cpu_secrets: Secret
+    rx_queue: int
+    rx_secrets: Secret
 
 
 def socket_flow(row: np.void) -> Flow:
@@ -65,40 +76,39 @@ def reply(
 
     rx_queue: the queue within the NIC that the skb recorded, -1 none.
     """
-    row = host.lookup.sockets[sock]
+    row, state = host.lookup.sockets[sock], host.socket_states[sock]
+    if row["state"] == SockState.ESTABLISHED and rx_queue >= 0:
+        state.rx_queue, state.rx_secrets = rx_queue, decision.secrets & Secret.RSS_KEY
     if row["has_psock"] and row["psock_target"] >= 0:
-        if row["state"] == SockState.ESTABLISHED and rx_queue >= 0:
-            host.socket_states[sock].rx_queue = rx_queue
         redirect(host, decision, int(row["psock_target"]), bool(row["redirect_ingress"]), nic)
         return
-    recorded = recorded_rx_queue(host, sock, rx_queue)
     decision.app_cpu = thread_cpu(host, sock, flow, decision)
-    if decision.app_cpu >= 0:
-        decision.tx_of = TxOf.REPLY
-        send_from(host, decision, sock, flow, nic, decision.app_cpu, recorded)
+    if decision.app_cpu < 0:
+        return
+    decision.tx_of = TxOf.REPLY
+    if row["state"] == SockState.LISTEN:  # its child starts with the queue of its packet
+        sender = thread_sender(decision, rx_queue, decision.secrets & Secret.RSS_KEY)
+    elif row["state"] == SockState.ESTABLISHED:
+        sender = thread_sender(decision, state.rx_queue, state.rx_secrets)
+    else:
+        sender = thread_sender(decision, -1, Secret(0))
+    send_from(host, decision, sock, flow, nic, sender)
 
 
-def recorded_rx_queue(host: HostState, sock: int, rx_queue: int) -> int:
-    """sk_rx_queue_mapping after this packet, as XPS by rx queue will read it.
-
-    A connected socket remembers its last one; a listener's child starts with its packet's; unconnected UDP records none.
-    """
-    state = host.lookup.sockets[sock]["state"]
-    if state == SockState.LISTEN:
-        return rx_queue
-    if state != SockState.ESTABLISHED:
-        return -1
-    if rx_queue >= 0:
-        host.socket_states[sock].rx_queue = rx_queue
-    return host.socket_states[sock].rx_queue
+def thread_sender(decision: Decision, rx_queue: int, rx_secrets: Secret) -> Sender:
+    """The application's thread sends."""
+    return Sender(decision.app_cpu, decision.secrets & Secret.THREAD, rx_queue, rx_secrets)
 
 
 def redirect(host: HostState, decision: Decision, target: int, ingress: bool, nic: int) -> None:
     """The verdict hands the skb to the target's psock (SOCKMAP-6): its worker delivers or sends it."""
-    psock = host.psocks[target]
+    psock, state = host.psocks[target], host.socket_states[target]
     if not psock.pending:
         host.scheduled.append(psock)
+        # Who schedules a worker without a named CPU decides where it runs for all that follow.
+        state.worker_secrets = Secret(0) if psock.target_cpu >= 0 else decision.secrets
     decision.backlog_cpu = psock.schedule(decision.cpu, host.rec)
+    decision.secrets |= state.worker_secrets
     host.counts["sockmap"] += 1
     flow = socket_flow(host.lookup.sockets[target])
     host.rec.note(
@@ -110,15 +120,15 @@ def redirect(host: HostState, decision: Decision, target: int, ingress: bool, ni
         decision.app_cpu = thread_cpu(host, target, flow, decision)
         return
     decision.tx_of = TxOf.REDIRECT
-    remembered = host.socket_states[target].rx_queue
-    send_from(host, decision, target, flow, nic, decision.backlog_cpu, remembered)
+    sender = Sender(decision.backlog_cpu, state.worker_secrets, state.rx_queue, state.rx_secrets)
+    send_from(host, decision, target, flow, nic, sender)
 
 
 def send_from(
-    host: HostState, decision: Decision, sock: int, flow: Flow, nic: int, cpu: int, rx_queue: int
+    host: HostState, decision: Decision, sock: int, flow: Flow, nic: int, sender: Sender
 ) -> None:
-    """Choose the tx queue of a packet that a socket sends through a NIC from a CPU (netdev_pick_tx)."""
-    if cpu < 0:
+    """Choose the tx queue of a packet that a socket sends through a NIC (netdev_pick_tx)."""
+    if sender.cpu < 0:
         return
     row = host.lookup.sockets[sock]
     state = host.socket_states[sock]
@@ -146,27 +156,39 @@ def send_from(
         cached=state.tx_queue if connected else -1,
         ooo_okay=row["proto"] == TCP,
         can_store=connected,
-        sk_rx=rx_queue,
+        sk_rx=sender.rx_queue,
         recorded_rx=-1,
-        cpu=cpu,
+        cpu=sender.cpu,
         prio=0,
         hash=hash_value,
         rec=host.rec,
     )
     if used_hash and secret == Secret.FLOW_HASH:
         host.counts["flow_hash"] += 1
+    secrets = choice_secrets(host, nic, sender) | (secret if used_hash else Secret(0))
+    if connected and row["proto"] == UDP:
+        # A queue that was there already still hangs on what it hung on when it was chosen.
+        kept = queue == state.tx_queue and not used_hash
+        secrets = state.tx_secrets if kept else secrets
     if connected:
-        kept = queue == state.tx_queue and row["proto"] == UDP and not used_hash
-        if not kept:
-            state.tx_secret = used_hash
-        state.tx_queue = stored
-        used_hash = used_hash or (row["proto"] == UDP and state.tx_secret)
-    if used_hash:
-        decision.secrets |= secret
+        state.tx_queue, state.tx_secrets = stored, secrets
+    decision.secrets |= secrets
     place_on_queue(host, decision, nic, queue)
     host.rec.note(
-        "xps", f"CPU {cpu} sends through tx queue {queue}", completion_cpu=decision.completion_cpu
+        "xps", f"CPU {sender.cpu} sends through tx queue {queue}", completion_cpu=decision.completion_cpu
     )
+
+
+def choice_secrets(host: HostState, nic: int, sender: Sender) -> Secret:
+    """What the NIC's XPS answer hangs on besides a hash."""
+    xps, out = host.nics[nic].xps, Secret(0)
+    if xps.real_num_tx_queues == 1:
+        return out
+    if sender.rx_secrets and sender.rx_queue >= 0 and xps.lists(RXQS_TYPE):
+        out |= sender.rx_secrets
+    if sender.cpu_secrets and xps.lists(CPUS_TYPE):
+        out |= sender.cpu_secrets
+    return out
 
 
 def place_on_queue(host: HostState, decision: Decision, nic: int, queue: int) -> None:

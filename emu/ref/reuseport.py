@@ -1,4 +1,7 @@
-"""SO_REUSEPORT groups: who is in, and which member a packet goes to (SOCK-43..62; net/core/sock_reuseport.c)."""
+"""SO_REUSEPORT groups: who is in, and which member a packet goes to (SOCK-43..62.
+
+Net/core/sock_reuseport.c).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ class Pick(NamedTuple):
     """A group's answer."""
 
     sock: Socket | None
-    candidates: list[Socket]  # what the hash chose among: the answer hangs on it when they are several
+    candidates: list[
+        Socket
+    ]  # what the hash chose among: the answer hangs on it when they are several
     walked: int  # members looked at
 
 
@@ -50,7 +55,14 @@ class Group:
         sk.group = None
 
     def select(
-        self, query: Query, hash_value: int, *, cpu_aware: bool, boost: bool, masks: bool, rec: Recorder
+        self,
+        query: Query,
+        hash_value: int,
+        *,
+        cpu_aware: bool,
+        boost: bool,
+        masks: bool,
+        rec: Recorder,
     ) -> Pick:
         """The member for a packet (reuseport_select_sock).
 
@@ -61,7 +73,10 @@ class Group:
         """
         if not rec.rule("SOCK-57", bool(self.socks), members=len(self.socks)):
             return NOBODY
-        if rec.rule("SOCK-58", self.program is not None and query.octet is not None) and self.program:
+        if (
+            rec.rule("SOCK-58", self.program is not None and query.octet is not None)
+            and self.program
+        ):
             index = run_program(self.program, query)
             if rec.rule("SOCK-59", index < len(self.socks), index=index, members=len(self.socks)):
                 return Pick(self.socks[index], [], 1)
@@ -109,7 +124,8 @@ def excludes(sk: Socket, cpu: int) -> bool:
 def run_program(program: Program, query: Query) -> int:
     """The 32-bit index that a classic BPF program returns (SOCK-59).
 
-    A load beyond the packet's end ends a classic program with 0: the first member, not the hash's choice. Octets that a
+    A load beyond the packet's end ends a classic program with 0: the first member, not the
+    hash's choice. Octets that a
     capture has cut off count as beyond it.
     """
     if program.kind == Prog.CPU:
@@ -124,7 +140,9 @@ def reuseport_select(
     hash: NDArray[np.uint32], cpu: NDArray[np.int32], incoming_cpu: NDArray[np.int32], *,
     established: NDArray[np.uint8] | None = None, cpu_aware: bool = True,
 ) -> NDArray[np.int32]:  # fmt: skip
-    """Pick a member of one group for each packet by its hash (SOCK-44, reuseport_select_sock_by_hash).
+    """Pick a member of one group for each packet by its hash.
+
+    SOCK-44, reuseport_select_sock_by_hash.
 
     Args:
         hash: ``uint32[n]``, the socket hash of each packet.
@@ -146,7 +164,9 @@ def reuseport_select(
         return out
     for row, (value, this_cpu) in enumerate(zip(hash.tolist(), cpu.tolist(), strict=True)):
         start = reciprocal_scale(value, len(group.socks))
-        sock = group.walk(start, this_cpu, cpu_aware=cpu_aware, boost=False, masks=False, rec=SILENT).sock
+        sock = group.walk(
+            start, this_cpu, cpu_aware=cpu_aware, boost=False, masks=False, rec=SILENT
+        ).sock
         if sock is not None:
             out[row] = sock.index
     return out

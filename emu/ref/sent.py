@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emu.dtypes import Drop, GroResult, PacketFlag, Secret, SockState, TxOf
-from emu.ref.reply import Flow, send_from, thread_cpu
+from emu.ref.reply import Flow, send_from, thread_cpu, thread_sender
 from emu.ref.gro_skb import Skb
 from emu.ref.state import Decision, HostState
 
@@ -49,9 +49,14 @@ def send_packet(host: HostState, packet: int) -> None:
     host.rec.note("sent", f"from socket {sock}")
     decision.app_cpu = thread_cpu(host, sock, flow, decision)
     connected = host.lookup.sockets[sock]["state"] == SockState.ESTABLISHED
-    rx_queue = host.socket_states[sock].rx_queue if connected else -1
+    state = host.socket_states[sock]
+    sender = thread_sender(
+        decision,
+        state.rx_queue if connected else -1,
+        state.rx_secrets if connected else Secret(0),
+    )
     decision.tx_of = TxOf.SENT
-    send_from(host, decision, sock, flow, nic, decision.app_cpu, rx_queue)
+    send_from(host, decision, sock, flow, nic, sender)
 
 
 def sent_skb(host: HostState, packet: int) -> Skb:

@@ -70,8 +70,10 @@ class SocketState:
 
     threads: list[int]
     tx_queue: int = -1  # sk_tx_queue_mapping
-    tx_secret: bool = False  # whether that queue was chosen by a secret hash
+    tx_secrets: Secret = Secret(0)  # what that queue hangs on
     rx_queue: int = -1  # sk_rx_queue_mapping
+    rx_secrets: Secret = Secret(0)
+    worker_secrets: Secret = Secret(0)  # what the CPU of its psock's pending worker hangs on
 
 
 @dataclass

@@ -41,7 +41,7 @@ def payload(packets: Packets, packet: int) -> bytes:
 
 
 def finish_transport(network: bytearray, transport: bytearray, proto: int, family: int) -> None:
-    """The folded sum of the pseudo header goes where the checksum was; UDP has its length as well."""
+    """The folded sum of the pseudo header goes where the checksum was; UDP gets its length."""
     addresses = bytes(network[12:20] if family == 4 else network[8:40])
     total = sum(struct.unpack(f">{len(addresses) // 2}H", addresses)) + proto
     total += (len(transport) >> 16) + (len(transport) & LARGEST)

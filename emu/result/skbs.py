@@ -45,10 +45,11 @@ class Skbs:
         return out
 
     def frames(self) -> list[bytes]:
-        """The octets of each skb from its link header on, as the kernel hands it up (receive.md 5.4).
+        """The octets of each skb from its link header on, as the kernel hands it up.
 
-        A tag in metadata stays there, and so is not among the octets. A joined skb has the sum of its pseudo header
-        in place of a TCP or UDP checksum, as `IpSummed.PARTIAL` says.
+        A tag in metadata stays there, and so is not among the octets. A joined skb has the sum of
+        its pseudo header in place of the TCP or UDP checksum, as `IpSummed.PARTIAL` says
+        (receive.md 5.4).
 
         Raises:
             ConfigError: the table has not kept all octets of a packet.

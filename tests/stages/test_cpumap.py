@@ -260,7 +260,7 @@ def test_core_and_reference_agree_about_flushes(design, packets, empty, hz):
 
 
 class CpumapMachine(RuleBasedStateMachine):
-    """Both engines against the laws: order kept, nothing lost but what did not fit, capacity bounds."""
+    """Both engines against the laws: order, losses, capacity bounds."""
 
     @initialize(shape=maps())
     def begin(self, shape):
@@ -276,7 +276,7 @@ class CpumapMachine(RuleBasedStateMachine):
         return left
 
     def settle(self, sent):
-        """After a flush: lost frames leave, the others wait; the ring had room within its bounds."""
+        """After a flush: lost frames leave, the others wait; room was within its bounds."""
         lost = set(self.together(lambda map_: map_.take_lost()))
         for entry, packets in sent.items():
             size, before = self.qsizes[entry], len(self.waiting[entry])

@@ -46,7 +46,11 @@ def test_gro_9_soft_flush_completes_its_flow_first(engine, odd):
 
     assert skbs.members() == [[0], [1], [2]]
     assert skbs.result.tolist() == [HELD, NORMAL, HELD]
-    assert skbs.table["ip_summed"].tolist() == [IpSummed.UNNECESSARY, IpSummed.NONE, IpSummed.UNNECESSARY]
+    assert skbs.table["ip_summed"].tolist() == [
+        IpSummed.UNNECESSARY,
+        IpSummed.NONE,
+        IpSummed.UNNECESSARY,
+    ]
 
 
 def test_gro_9_alone_it_goes_up(engine):
@@ -113,7 +117,9 @@ def test_gro_c3_only_ipv4_says_fixed(engine):
 
 
 def test_gro_a1_only_tcp_and_udp_have_handlers(engine):
-    results = [coalesce(engine("gro"), [network(4, proto, bytes(40))]).result[0] for proto in range(6)]
+    results = [
+        coalesce(engine("gro"), [network(4, proto, bytes(40))]).result[0] for proto in range(6)
+    ]
 
     assert results == [NORMAL] * 6
 

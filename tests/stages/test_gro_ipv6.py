@@ -51,7 +51,9 @@ def test_gro_18_same_walked_headers_join(engine, chain):
     header = {"extensions": octets, "first": first}
     other = {"extensions": octets[:-1] + b"\1", "first": first}
 
-    assert coalesce(engine("gro"), [six(100, 0, **header), six(100, 100, **header)]).members() == [[0, 1]]
+    assert coalesce(engine("gro"), [six(100, 0, **header), six(100, 100, **header)]).members() == [
+        [0, 1]
+    ]
     # Other octets, or none, are another flow: it stays, and grows later.
     frames = [six(100, 0, **header), six(100, 100, **other), six(100, 0), six(100, 100, **header)]
     assert coalesce(engine("gro"), frames).members() == [[0, 3], [1], [2]]

@@ -1,4 +1,4 @@
-"""GRO around the headers: who is compared, what is held, in which order it leaves (GRO-1..5, 47..50)."""
+"""GRO around the headers: who is compared, what is held, how it leaves (GRO-1..5, 47..50)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def pair():
 def flows(count, rounds=2):
     """All first segments, then all second ones ..."""
     return [
-        segment(100, 100 * turn, sport=1500 + flow) for turn in range(rounds) for flow in range(count)
+        segment(100, 100 * turn, sport=1500 + flow)
+        for turn in range(rounds)
+        for flow in range(count)
     ]
 
 
@@ -122,11 +124,21 @@ def test_gro_48_what_is_not_held_overtakes_other_flows(engine):
 
 
 def test_gro_49_alone_it_stays_as_it_came(engine):
-    skbs = coalesce(engine("gro"), [segment(100, 0), segment(100, 0, sport=9), segment(100, 100, sport=9)])
+    skbs = coalesce(
+        engine("gro"), [segment(100, 0), segment(100, 0, sport=9), segment(100, 100, sport=9)]
+    )
 
     alone, joined = skbs.table
-    assert (alone["gso_size"], alone["gso_type"], alone["ip_summed"]) == (0, 0, IpSummed.UNNECESSARY)
-    assert (joined["gso_size"], joined["gso_type"], joined["ip_summed"]) == (100, 1 << 30 | 1, IpSummed.PARTIAL)
+    assert (alone["gso_size"], alone["gso_type"], alone["ip_summed"]) == (
+        0,
+        0,
+        IpSummed.UNNECESSARY,
+    )
+    assert (joined["gso_size"], joined["gso_type"], joined["ip_summed"]) == (
+        100,
+        1 << 30 | 1,
+        IpSummed.PARTIAL,
+    )
 
 
 @pytest.mark.parametrize(("count", "skbs"), [(8, 8), (9, 18)])
@@ -168,12 +180,17 @@ def test_a_fresh_skb_has_no_hash_sum_or_tag(engine):
     """A cpumap's kthread: one bucket for all, and checksums are verified again."""
     frames = [make.tag(frame, tci) for frame, tci in zip(pair(), (5, 6), strict=True)]
     intake = {
-        "vlan_accel": True, "skb_hash": [1, 2], "hash_type": "l4", "ip_summed": "unnecessary", "csum_level": 1,
+        "vlan_accel": True, "skb_hash": [1, 2], "hash_type": "l4", "ip_summed": "unnecessary",
+        "csum_level": 1,
     }  # fmt: skip
     skbs = coalesce(engine("gro"), frames, intake=intake, fresh_skb=1)
 
     assert skbs.members() == [[0, 1]]
-    assert (skbs.table["hash"][0], skbs.table["hash_type"][0], skbs.table["csum_level"][0]) == (0, HashType.NONE, 0)
+    assert (skbs.table["hash"][0], skbs.table["hash_type"][0], skbs.table["csum_level"][0]) == (
+        0,
+        HashType.NONE,
+        0,
+    )
     assert len(coalesce(engine("gro"), frames, intake=intake)) == 2
 
 
@@ -199,7 +216,8 @@ def test_no_packets(engine):
 def test_arrays_that_do_not_fit_are_refused(engine, change, message):
     packets = from_frames(pair())
     given = {
-        "poll_counts": [1, 1], "jiffies": [0, 0], "hash": packets.skb_hash, "hash_type": packets.hash_type,
+        "poll_counts": [1, 1], "jiffies": [0, 0], "hash": packets.skb_hash,
+        "hash_type": packets.hash_type,
     } | change  # fmt: skip
     if "jiffies" not in change:
         given["jiffies"] = [0] * len(given["poll_counts"])
@@ -212,9 +230,14 @@ def test_arrays_that_do_not_fit_are_refused(engine, change, message):
 
 def test_bytes_that_the_table_has_not_kept_are_not_compared(engine):
     """Extension headers and options without octets: the packet goes up as it is."""
-    for family, flag, change in ((6, PacketFlag.EXT_HEADERS, {}), (4, 0, {"tcp_w12": 8 << 28 | 0x10 << 16})):
+    for family, flag, change in (
+        (6, PacketFlag.EXT_HEADERS, {}),
+        (4, 0, {"tcp_w12": 8 << 28 | 0x10 << 16}),
+    ):
         packets = train(2, family=family)
         columns = {"flags": packets.flags | np.uint16(flag)}
-        columns |= {name: np.full(2, value, packets.columns[name].dtype) for name, value in change.items()}
+        columns |= {
+            name: np.full(2, value, packets.columns[name].dtype) for name, value in change.items()
+        }
         skbs = coalesce(engine("gro"), packets.replace(**columns))
         assert skbs.result.tolist() == [NORMAL, NORMAL]

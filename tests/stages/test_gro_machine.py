@@ -71,10 +71,14 @@ def test_every_octet_arrives_once(frames):
     """Payload in = payload out, in the order of each skb's members."""
     skbs = coalesce(emu.ref.gro, frames, udp_forwarding=1)
 
-    assert sorted(packet for group in skbs.members() for packet in group) == list(range(len(frames)))
+    assert sorted(packet for group in skbs.members() for packet in group) == list(
+        range(len(frames))
+    )
     for skb, frame, group in zip(skbs.table, skbs.frames(), skbs.members(), strict=True):
         assert len(frame) == min(14, len(frame)) + skb["len_bytes"]
-        payloads = [frames[at][len(frames[at]) - int(skbs.packets.payload_bytes[at]) :] for at in group]
+        payloads = [
+            frames[at][len(frames[at]) - int(skbs.packets.payload_bytes[at]) :] for at in group
+        ]
         assert len(group) == 1 or frame.endswith(b"".join(payloads))
 
 
@@ -107,7 +111,10 @@ class GroMachine(RuleBasedStateMachine):
         self.expected.append(self.flows[flow].held)
         self.flows[flow].held = []
 
-    @rule(flow=st.integers(0, 30).map(lambda n: n * 4 % 31), last=st.sampled_from([False] * 7 + [True]))
+    @rule(
+        flow=st.integers(0, 30).map(lambda n: n * 4 % 31),
+        last=st.sampled_from([False] * 7 + [True]),
+    )
     def receive(self, flow: int, last: bool) -> None:
         state = self.flows.setdefault(flow, Flow())
         packet = len(self.frames)

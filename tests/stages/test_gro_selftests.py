@@ -1,7 +1,7 @@
-"""The situations of the kernel's own GRO selftest, as data (receive.md 7.1); IP in IP is not modelled.
+"""The situations of the kernel's own GRO selftest, as data (receive.md 7.1), but IP in IP.
 
-A case is what is sent, ``(payload, offset, header)``, and the payloads that the receiver must count. A pause is a poll of
-its own. Behind each case comes the FIN that the selftest sends to close it.
+A case is what is sent, ``(payload, offset, header)``, and the payloads that the receiver must
+count. A pause begins a poll. Behind each case comes the FIN that the selftest sends to close it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def large(mss: int, rest: int) -> list[Any]:
 
 
 BAD_TCP = {"spoil": True}
-# Cases in which something goes by the rest: GRO never sees its flow, or it is another flow than the FIN.
+# Cases in which something goes by the rest: GRO sees no flow in it, or another than the FIN's.
 OVERTAKING = ("spoil", "ip_options", "'frag': 24576", "first")
 BOTH: dict[str, tuple[list[Any], list[int]]] = {
     "data_same": (plain(100, 100), [200]),
@@ -168,7 +168,7 @@ def test_selftest(engine, version, sent, expected):
 
 @pytest.mark.parametrize("version", [4, 6])
 def test_selftest_capacity(engine, version):
-    """F flows: all first packets, then all second ones with PSH: each flow comes out whole, in order."""
+    """All first packets, then all second ones with PSH: each flow comes out whole, in order."""
     frames = [
         segment(200, 200 * turn, version=version, sport=1500 + flow, flags=PSH * turn)
         for turn in range(2)

@@ -31,7 +31,9 @@ def ends_alone(engine, *frames, **options):
 
 
 def test_gro_19_a_bad_sum_overtakes(engine):
-    skbs = coalesce(engine("gro"), [segment(100, 0), spoil(segment(100, 100), LAST), segment(100, 100)])
+    skbs = coalesce(
+        engine("gro"), [segment(100, 0), spoil(segment(100, 100), LAST), segment(100, 100)]
+    )
 
     assert skbs.members() == [[1], [0, 2]]
     assert skbs.table["ip_summed"].tolist() == [IpSummed.NONE, IpSummed.PARTIAL]
@@ -53,7 +55,13 @@ def test_gro_a5_soft_flushed_ones_are_not_verified(engine):
 
 @pytest.mark.parametrize(
     ("given", "level", "left", "left_level"),
-    [("none", 0, 1, 0), ("unnecessary", 0, 1, 0), ("unnecessary", 1, 1, 1), ("complete", 0, 2, 0), ("partial", 0, 3, 0)],
+    [
+        ("none", 0, 1, 0),
+        ("unnecessary", 0, 1, 0),
+        ("unnecessary", 1, 1, 1),
+        ("complete", 0, 2, 0),
+        ("partial", 0, 3, 0),
+    ],
 )
 def test_gro_a6_checksum_state_of_what_is_not_joined(engine, given, level, left, left_level):
     intake = {"ip_summed": given, "csum_level": level}
@@ -64,7 +72,9 @@ def test_gro_a6_checksum_state_of_what_is_not_joined(engine, given, level, left,
 
 def test_gro_a6_joined_is_partial_and_keeps_the_level(engine):
     frames = [segment(100, 0), segment(100, 100)]
-    (skb,) = coalesce(engine("gro"), frames, intake={"ip_summed": "unnecessary", "csum_level": 1}).table
+    (skb,) = coalesce(
+        engine("gro"), frames, intake={"ip_summed": "unnecessary", "csum_level": 1}
+    ).table
 
     assert (skb["ip_summed"], skb["csum_level"]) == (IpSummed.PARTIAL, 1)
 
@@ -86,7 +96,9 @@ def test_gro_21_other_ports_are_another_flow(engine):
     assert coalesce(engine("gro"), frames).members() == [[0, 2], [1]]
 
 
-@pytest.mark.parametrize("other", [{"window": 9}, {"flags": ECE}, {"flags": 0x100}, {"flags": 0x200}])
+@pytest.mark.parametrize(
+    "other", [{"window": 9}, {"flags": ECE}, {"flags": 0x100}, {"flags": 0x200}]
+)
 def test_gro_22_word_12_must_be_equal(engine, other):
     ends_alone(engine, segment(100, 100, **other))
     same = [segment(100, 0, **other), segment(100, 100, **other)]
@@ -156,7 +168,9 @@ def test_gro_30_a_short_one_ends_what_it_joined(engine):
 
 @pytest.mark.parametrize("flag", [0, SYN, RST, URG, FIN])
 def test_gro_31_without_data_it_follows_what_it_ends(engine, flag):
-    skbs = coalesce(engine("gro"), [segment(100, 0), segment(0, 100, flags=flag), segment(100, 100)])
+    skbs = coalesce(
+        engine("gro"), [segment(100, 0), segment(0, 100, flags=flag), segment(100, 100)]
+    )
 
     assert skbs.members() == [[0], [1], [2]]
     assert skbs.result.tolist() == [HELD, NORMAL, HELD]

@@ -40,10 +40,15 @@ def test_gro_40_the_length_must_be_what_is_there(engine, odd):
 
 
 def test_gro_41_other_ports_are_another_flow(engine):
-    assert forward(engine, [datagram(100), datagram(100, sport=9), datagram(100)]).members() == [[0, 2], [1]]
+    assert forward(engine, [datagram(100), datagram(100, sport=9), datagram(100)]).members() == [
+        [0, 2],
+        [1],
+    ]
 
 
-@pytest.mark.parametrize("other", [{"payload": 101}, {"payload": 100, "ttl": 9}, {"payload": 100, "ident": 5}])
+@pytest.mark.parametrize(
+    "other", [{"payload": 101}, {"payload": 100, "ttl": 9}, {"payload": 100, "ident": 5}]
+)
 def test_gro_42_a_longer_or_other_one_begins_anew(engine, other):
     skbs = forward(engine, [datagram(100), datagram(**other)])
 
@@ -72,7 +77,9 @@ def test_gro_44_ids_stand_still_or_rise(engine, idents):
 def test_gro_c1_verified_before_anything_else(engine):
     good, bad = datagram(100), spoil(datagram(100), LAST)
 
-    assert forward(engine, [good], udp_forwarding=0).table["ip_summed"].tolist() == [IpSummed.UNNECESSARY]
+    assert forward(engine, [good], udp_forwarding=0).table["ip_summed"].tolist() == [
+        IpSummed.UNNECESSARY
+    ]
     assert forward(engine, [bad]).table["ip_summed"].tolist() == [IpSummed.NONE]
     assert forward(engine, [good, bad, good]).members() == [[1], [0, 2]]
 
@@ -86,7 +93,10 @@ def test_gro_c2_no_sum_counts_as_verified(engine):
 
 
 def test_gro_a7_padding_leaves_the_held_one_alone(engine):
-    assert forward(engine, [datagram(100), datagram(100) + bytes(4), datagram(100)]).members() == [[1], [0, 2]]
+    assert forward(engine, [datagram(100), datagram(100) + bytes(4), datagram(100)]).members() == [
+        [1],
+        [0, 2],
+    ]
 
 
 def test_gro_a8_a_merge_that_fails_completes(engine):

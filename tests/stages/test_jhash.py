@@ -27,8 +27,10 @@ def u16(*values: int) -> Any:
 @pytest.mark.parametrize(
     ("row", "initval", "expected"),
     [
-        ([0], 0, 0x049396B8), ([0, 0], 0, 0x58C184BF), ([0, 0, 0], 0, 0x1B68E557), ([1, 2, 3], 4, 0x8103143F),
-        ([1], 2, 0xF1524A01), ([1, 2], 3, 0x252781B5), ([1, 2, 3, 4], 0, 0x66491246), ([1, 2, 3, 4], 7, 0xBCB62B19),
+        ([0], 0, 0x049396B8), ([0, 0], 0, 0x58C184BF),
+        ([0, 0, 0], 0, 0x1B68E557), ([1, 2, 3], 4, 0x8103143F),
+        ([1], 2, 0xF1524A01), ([1, 2], 3, 0x252781B5),
+        ([1, 2, 3, 4], 0, 0x66491246), ([1, 2, 3, 4], 7, 0xBCB62B19),
     ],
 )  # fmt: skip
 def test_sock_17_words(engine: Any, row: list[int], initval: int, expected: int) -> None:
@@ -75,26 +77,45 @@ def test_sock_4_core_equals_reference(row: list[int], initval: int, data: bytes)
 
 
 @given(
-    st.lists(U32S, min_size=8, max_size=8), st.integers(0, 65535), st.integers(0, 65535), U32S, U32S,
+    st.lists(U32S, min_size=8, max_size=8), st.integers(0, 65535), st.integers(0, 65535),
+    U32S, U32S,
     st.booleans(), st.booleans(),
 )  # fmt: skip
 def test_sock_14_ehash_core_equals_reference(
-    row: list[int], lport: int, fport: int, secret: int, addr_secret: int, added: bool, xor_words: bool
+    row: list[int],
+    lport: int,
+    fport: int,
+    secret: int,
+    addr_secret: int,
+    added: bool,
+    xor_words: bool,
 ) -> None:
     local, foreign, ports = u32(row[:4]), u32(row[4:]), (u16(lport), u16(fport))
     v6 = [
         module.ehash_v6(
-            local, ports[0], foreign, ports[1], secret, addr_secret, port_added=added, xor_words=xor_words
+            local,
+            ports[0],
+            foreign,
+            ports[1],
+            secret,
+            addr_secret,
+            port_added=added,
+            xor_words=xor_words,
         ).tolist()
         for module in (core, ref)
     ]
     v4 = [
-        module.ehash_v4(local[0, :1], ports[0], foreign[0, :1], ports[1], secret, port_added=added).tolist()
+        module.ehash_v4(
+            local[0, :1], ports[0], foreign[0, :1], ports[1], secret, port_added=added
+        ).tolist()
         for module in (core, ref)
     ]
     assert v6[0] == v6[1]
     assert v4[0] == v4[1]
-    assert core.portaddr_v6(local, ports[0], secret).tolist() == ref.portaddr_v6(local, ports[0], secret).tolist()
+    assert (
+        core.portaddr_v6(local, ports[0], secret).tolist()
+        == ref.portaddr_v6(local, ports[0], secret).tolist()
+    )
 
 
 def test_arrays_of_different_lengths_are_refused(engine: Any) -> None:

@@ -29,7 +29,9 @@ def group(engine: Any, changes: list[dict[str, Any]], **cfg: int) -> Any:
     )
 
 
-def winners(table: Any, *, cpu: int = 0, hashes: list[int] = QUARTERS, payload: bytes = b"") -> list[int]:
+def winners(
+    table: Any, *, cpu: int = 0, hashes: list[int] = QUARTERS, payload: bytes = b""
+) -> list[int]:
     packets = packet_rows([PACKET], [payload])
     return [table.find(packets, 0, 1, cpu, value)[0] for value in hashes]
 
@@ -117,7 +119,8 @@ def test_sock_52_a_full_group_refuses(engine: Any) -> None:
 
 
 @given(
-    st.lists(st.integers(-1, 3), max_size=9), st.lists(st.tuples(draw.U32S, st.integers(0, 3)), max_size=9),
+    st.lists(st.integers(-1, 3), max_size=9),
+    st.lists(st.tuples(draw.U32S, st.integers(0, 3)), max_size=9),
     st.booleans(), st.integers(0, 511),
 )  # fmt: skip
 def test_sock_44_array_door_core_equals_reference(
@@ -136,18 +139,25 @@ def test_sock_44_array_door_core_equals_reference(
 
 
 class GroupLives(RuleBasedStateMachine):
-    """Sockets open, close, connect and change their CPUs: both engines must agree on groups and winners."""
+    """Sockets open, close, connect and change their CPUs.
+
+    Both engines must agree on groups and winners.
+    """
 
     @initialize(
         rows=st.lists(draw.sockets(closed=True), min_size=1, max_size=12),
         cfg=draw.configs(),
         packets=st.lists(draw.packets(), min_size=1, max_size=6),
     )
-    def build(self, rows: list[dict[str, Any]], cfg: Any, packets: list[tuple[dict[str, Any], bytes]]) -> None:
+    def build(
+        self, rows: list[dict[str, Any]], cfg: Any, packets: list[tuple[dict[str, Any], bytes]]
+    ) -> None:
         self.protos = [row["proto"] for row in rows]
         table = socket_rows(rows)
         self.tables = [module.LookupTable(table, MASKS, 2, cfg) for module in (core, ref)]
-        self.packets = packet_rows([fields for fields, _ in packets], [payload for _, payload in packets])
+        self.packets = packet_rows(
+            [fields for fields, _ in packets], [payload for _, payload in packets]
+        )
 
     @precondition(lambda self: hasattr(self, "tables"))
     @rule(sock=st.integers(0, 99), connect=st.booleans())

@@ -1,4 +1,6 @@
-"""What live kernels chose, replayed: winners of 6.18.44 with intervals of the hidden hash, of 6.12.117 with the hash.
+"""What live kernels chose, replayed.
+
+Winners of 6.18.44 with intervals of the hidden hash, of 6.12.117 with the hash.
 
 tests/data/reuseport-sample.jsonl.gz holds a sample of the recorded cases, thinned out evenly.
 """
@@ -45,10 +47,20 @@ def replay_sizes(lookup: Any, record: Record) -> Iterator[Verdict]:
     """One flow at groups of 1 to 16: both ends of the interval must give every winner."""
     proto = PROTO[record["proto"]]
     packet = packet_rows(
-        [{"proto": proto, "saddr": record["src"], "daddr": record["dst"], "sport": record["sport"], "dport": PORT}]
+        [
+            {
+                "proto": proto,
+                "saddr": record["src"],
+                "daddr": record["dst"],
+                "sport": record["sport"],
+                "dport": PORT,
+            }
+        ]
     )
     for size, winner in record["winners"].items():
-        table = table_of(lookup, [{**row, "state": OPEN[proto]} for row in group_rows(int(size), record)])
+        table = table_of(
+            lookup, [{**row, "state": OPEN[proto]} for row in group_rows(int(size), record)]
+        )
         for value in (record["h_lo"], record["h_hi"] - 1):
             yield "sizes", table.find(packet, 0, 1, 0, value)[0] == winner
 
@@ -89,7 +101,13 @@ def replay_ops(lookup: Any, record: Record) -> Iterator[Verdict]:
             count += 1
     yield "array", table.groups() == ([record["array"]] if record["array"] else [])
     rows = [
-        {"proto": proto, "saddr": one["src"], "daddr": one["dst"], "sport": one["sport"], "dport": PORT}
+        {
+            "proto": proto,
+            "saddr": one["src"],
+            "daddr": one["dst"],
+            "sport": one["sport"],
+            "dport": PORT,
+        }
         for one in record["packets"]
     ]
     # A SYN has no payload: the program's load fails and it returns 0.
@@ -102,7 +120,10 @@ def replay_ops(lookup: Any, record: Record) -> Iterator[Verdict]:
 
 
 def mixed_table(lookup: Any, record: Record) -> Any:
-    """Sockets of several addresses and devices, some connected; a second row stands for one whose address changed."""
+    """Sockets of several addresses and devices, some connected.
+
+    A second row stands for one whose address changed.
+    """
     proto, family = PROTO[record["proto"]], record["fam"]
     rows: dict[int, dict[str, Any]] = {}
     steps: list[tuple[int, int]] = []
@@ -153,7 +174,10 @@ def replay_mixed(lookup: Any, record: Record) -> Iterator[Verdict]:
 
 
 def replay_many_cpus(lookup: Any, record: Record) -> Iterator[Verdict]:
-    """6.12 with 8 CPUs: every winner with the hash the kernel used; where it was not logged, some hash must give it."""
+    """6.12 with 8 CPUs: every winner with the hash the kernel used.
+
+    Where it was not logged, some hash must give it.
+    """
     proto = PROTO[record["t"].removeprefix("reuseport_")]
     family = record["fam"]
     local, foreign = {4: ("10.9.0.1", "10.9.0.2"), 6: ("fd09::1", "fd09::2")}[family]
@@ -187,13 +211,27 @@ def replay_many_cpus(lookup: Any, record: Record) -> Iterator[Verdict]:
             table.open(op[1], SockState.BOUND if op[1] else SockState.CLOSED)
         elif op[0] in "pc":
             if op[0] == "p":
-                source, sport, cpu, value, winner = *map(flows[op[1]].__getitem__, (0, 1)), op[6], op[3], op[5]
+                source, sport, cpu, value, winner = (
+                    *map(flows[op[1]].__getitem__, (0, 1)),
+                    op[6],
+                    op[3],
+                    op[5],
+                )
                 source = address_text(source)
             else:
                 source, sport, cpu, value, winner = foreign, op[1], op[5], op[3], op[6]
-            fields = {"proto": proto, "saddr": source, "daddr": local, "sport": sport, "dport": PORT}
+            fields = {
+                "proto": proto,
+                "saddr": source,
+                "daddr": local,
+                "sport": sport,
+                "dport": PORT,
+            }
             packet = packet_rows([fields], [b""])
-            answers = {table.find(packet, 0, 1, cpu, one)[0] for one in (SHARES if value is None else [value])}
+            answers = {
+                table.find(packet, 0, 1, cpu, one)[0]
+                for one in (SHARES if value is None else [value])
+            }
             yield f"{record['t']} {record['mode']}", (-1 if winner is None else winner) in answers
 
 
@@ -228,7 +266,8 @@ def test_sock_44_replay_of_live_kernels(engine: Any, kind: str) -> None:
     with gzip.open(SAMPLE, "rt") as file:
         records = [json.loads(line) for line in file]
     verdicts = replay(
-        engine("lookup"), [record for record in records if kind in (record.get("part"), record.get("t"))]
+        engine("lookup"),
+        [record for record in records if kind in (record.get("part"), record.get("t"))],
     )
     assert verdicts
     assert not [part for part, agrees in verdicts if not agrees], verdicts

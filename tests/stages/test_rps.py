@@ -52,7 +52,7 @@ def test_r_3_3_3_without_a_hash_the_packet_stays(engine):
 def test_r_3_3_7_a_packet_of_an_offline_cpu_stays(engine):
     rps = engine("rps")
 
-    # Mask 0002, CPU 1 offline, hash 1336338116: processed where it came in; online again: used again.
+    # Mask 0002, hash 1336338116: while CPU 1 is offline, processed where it came in.
     assert ask(rps, [1], [1, 0, 1], 1336338116) == [-1]
     assert ask(rps, [1], [1, 1, 1], 1336338116) == [1]
     # No other CPU of the map takes its share.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-# Sizes around the lazy clearing: one slot, below and at 32, not a multiple of 16, of a power of two.
+# Around the lazy clearing: one slot, below and at 32, no multiple of 16, no power of two.
 QSIZES = (1, 2, 7, 16, 31, 32, 33, 40, 64)
 
 

@@ -34,8 +34,14 @@ def settings(**changes: int) -> Any:
 
 
 def train(
-    packets: int, *, flows: int = 1, run: int = 1, payload: int = 1448, family: int = IPV4,
-    proto: int = TCP, options: bool = False,
+    packets: int,
+    *,
+    flows: int = 1,
+    run: int = 1,
+    payload: int = 1448,
+    family: int = IPV4,
+    proto: int = TCP,
+    options: bool = False,
 ) -> Packets:
     """Whole segments of bulk streams, *run* of a flow at a time; each flow has its hash."""
     columns = dtypes.allocate(dtypes.PACKET_COLUMNS, packets)
@@ -116,7 +122,8 @@ def datagram(
 
 
 def spoil(frame: bytes, at: int) -> bytes:
-    """The frame with one octet another."""
+    """The frame with one octet another; counted round when it is shorter."""
+    at %= len(frame)
     return frame[:at] + bytes([frame[at] ^ 0x55]) + frame[at + 1 :]
 
 

@@ -1,4 +1,4 @@
-"""Sockets, packets to them and lookup configurations from small pools, so that addresses, ports and devices often meet."""
+"""Sockets, packets to them and lookup configurations, from small pools so that they often meet."""
 
 from __future__ import annotations
 
@@ -17,10 +17,14 @@ CPUS = 70  # two mask words
 MASK_WORDS = 2
 # The mask words 2 * k, 2 * k + 1 are mask k: none, all, even CPUs, CPU 1, CPUs 64 and up.
 MASKS = np.array(
-    [0, 0, 2**64 - 1, 2**64 - 1, 0x5555555555555555, 0x5555555555555555, 2, 0, 0, 2**64 - 1], dtype=np.uint64
+    [0, 0, 2**64 - 1, 2**64 - 1, 0x5555555555555555, 0x5555555555555555, 2, 0, 0, 2**64 - 1],
+    dtype=np.uint64,
 )
 
-LOCAL = {4: ("0.0.0.0", "10.0.0.1", "10.0.0.2"), 6: ("::", "2001:db8::1", "2001:db8::2", "::ffff:10.0.0.1")}
+LOCAL = {
+    4: ("0.0.0.0", "10.0.0.1", "10.0.0.2"),
+    6: ("::", "2001:db8::1", "2001:db8::2", "::ffff:10.0.0.1"),
+}
 FOREIGN = {4: ("192.0.2.1", "192.0.2.2"), 6: ("2001:db8::7", "2001:db8::8", "::ffff:192.0.2.1")}
 LOCAL_PORTS = (53, 80, 53 + 64)  # 53 and 117 share slots of small tables
 FOREIGN_PORTS = (1000, 40000)
@@ -33,7 +37,10 @@ def words(address: str) -> list[int]:
 
 
 def socket_rows(rows: list[dict[str, Any]]) -> NDArray[np.void]:
-    """``SOCKET[n]`` of dicts; addresses as text, everything else by field name, the rest its usual default."""
+    """``SOCKET[n]`` of dicts.
+
+    Addresses as text, everything else by field name, the rest its usual default.
+    """
     out = np.zeros(len(rows), dtype=dtypes.SOCKET)
     for row, fields in zip(out, rows, strict=True):
         row["family"], row["proto"], row["incoming_cpu"], row["mask_off"] = 4, 17, -1, -1
@@ -46,7 +53,10 @@ def socket_rows(rows: list[dict[str, Any]]) -> NDArray[np.void]:
 
 
 def packet_rows(rows: list[dict[str, Any]], payloads: list[bytes] | None = None) -> Packets:
-    """Packets of dicts with saddr, daddr (text), sport, dport, proto; payloads as bytes kept behind a header."""
+    """Packets of dicts with saddr, daddr (text), sport, dport, proto.
+
+    Payloads as bytes kept behind a header.
+    """
     columns = dtypes.allocate(dtypes.PACKET_COLUMNS, len(rows))
     blob = bytearray()
     columns["flow_key"][:] = -1
@@ -107,11 +117,15 @@ def sockets(draw: st.DrawFn, *, proto: int | None = None, closed: bool = False) 
     """A socket row's fields."""
     family = draw(st.sampled_from([4, 6]))
     proto = proto or draw(st.sampled_from([6, 17]))
-    open_states = [SockState.LISTEN if proto == 6 else SockState.BOUND] * 3 + [SockState.ESTABLISHED]
+    open_states = [SockState.LISTEN if proto == 6 else SockState.BOUND] * 3 + [
+        SockState.ESTABLISHED
+    ]
     return {
         "family": family,
         "proto": proto,
-        "state": SockState.CLOSED if closed else draw(st.sampled_from([*open_states, SockState.CLOSED])),
+        "state": SockState.CLOSED
+        if closed
+        else draw(st.sampled_from([*open_states, SockState.CLOSED])),
         "v6only": draw(FLAGS),
         "reuseport": int(draw(st.integers(0, 3)) > 0),
         "prog_kind": draw(st.sampled_from([Prog.NONE] * 6 + [Prog.FIXED, Prog.CPU, Prog.PAYLOAD])),
