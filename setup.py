@@ -1,10 +1,12 @@
 """The extension list and the one table of Cython directives.
 
-Every ``emu/_core/*.pyx`` is one extension; the inlined leaves live in the ``.pxd`` of the same name.
+Every ``emu/_core/*.pyx`` is one extension; the inlined leaves live in the ``.pxd`` of the same
+name.
 
-``EMU_BUILD`` picks the flavour: ``release`` (default), ``debug`` (bounds checks on), ``profile`` (leaves are
-symbols of their own, for ``perf``), ``sanitize`` (ASan and UBSan), ``quick`` (compiles fast, runs slowly). ``EMU_ONLY=rss,gro`` builds just these,
-``EMU_ONLY=none`` nothing. Another flavour, flag or directive than last time rebuilds what it touches.
+``EMU_BUILD`` picks the flavour: ``release`` (default), ``debug`` (bounds checks on), ``profile``
+(leaves are symbols of their own, for ``perf``), ``sanitize`` (ASan and UBSan), ``quick`` (compiles
+fast, runs slowly). ``EMU_ONLY=rss,gro`` builds just these, ``EMU_ONLY=none`` nothing. Another
+flavour, flag or directive than last time rebuilds what it touches.
 """
 
 import os
@@ -53,7 +55,8 @@ HERE = Path(__file__).parent
 def note_flavour(stem: str) -> tuple[str, bool]:
     """Write what an extension is built with, if it changed: (the file, whether it did).
 
-    Neither Cython nor setuptools would see the change of a flag or a directive; both see a newer file.
+    Neither Cython nor setuptools sees that a flag or a directive changed; setuptools sees a newer
+    file, and Cython is told to start over.
     """
     path = HERE / "build" / "flavour" / stem
     text = f"{BUILD} {FLAGS[BUILD]} {DIRECTIVES}\n"

@@ -97,7 +97,7 @@ def integers(where: str, values: Sequence[int] | NDArray[np.integer[Any]]) -> ND
 
 
 def poll_jiffies(packets: Packets, counts: NDArray[np.int64], hz: int) -> NDArray[np.int64]:
-    """The jiffy in which the last packet of each poll arrives; a poll of none has the last one's."""
+    """The jiffy in which each poll's last packet arrives; an empty poll has the one before's."""
     if len(packets) == 0:
         return np.zeros(len(counts), dtype=np.int64)
     last = np.clip(np.cumsum(counts) - 1, 0, len(packets) - 1)

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emu.dtypes import Direction, Drop, GroResult, PacketFlag, Secret, TxOf
+from emu.intake import from_frames
 from emu.model.host import Host
 from emu.model.masks import CpuSet
-from emu.model.nic import Cpumap, Nic
+from emu.model.nic import Cpumap, Nic, Rss
 from emu.model.packets import Packets
 from emu.model.secrets import Secrets
 from emu.model.sockets import Socket, Sockmap
@@ -23,7 +24,18 @@ from emu.model.topology import Topology
 from emu.result.decisions import Decisions
 from emu.run import steer
 from tests.strategies.hosts import LOCAL_V4, LOCAL_V6
-from tests.strategies.traffic import Maker, clean_traffic, lively_hosts, op_lists, table, traffic
+from tests.strategies.traffic import (
+    Flow,
+    Maker,
+    clean_traffic,
+    lively_hosts,
+    op_lists,
+    table,
+    tcp_frames,
+    traffic,
+    udp_frames,
+    wrap,
+)
 
 # What an answer is, without the place that other packets' decisions gave it.
 ANSWER = (
@@ -344,6 +356,135 @@ def law_the_summary_adds_up(host, packets, decisions):
     assert exact.get("EXACT", 0) == (arrays["secrets"] == 0).sum()
     to_socket = (decided["socket"] >= 0) & (decided["direction"] == Direction.RECEIVED)
     assert summary.sockets["packets"].sum() == segs[to_socket].sum()
+
+
+MEMORY_CASES = {}
+
+
+def memory_case(bit, *, names=()):
+    """A host and frames in which one packet's answer stands in another one's decision.
+
+    names: what the last packet must name, beside what it must not hide.
+    """
+
+    def keep(make_case):
+        MEMORY_CASES[make_case.__name__] = (make_case, bit, names)
+        return make_case
+
+    return keep
+
+
+def one_nic(*sockets, **nic):
+    """8 CPUs, both families, one NIC."""
+    return Host(
+        topology=Topology(cpus=8),
+        nics=[Nic(name="eth0", **nic)],
+        sockets=sockets,
+        addresses=(*LOCAL_V4, *LOCAL_V6),
+    )
+
+
+WEB = Flow("10.1.0.1", 1024, "10.0.0.1", 80)
+ONE_TO_ONE = [CpuSet([cpu]) for cpu in range(8)]
+
+
+def linked(proto, name, bind, peer, **sockmap):
+    return Socket(name=name, proto=proto, bind=bind, peer=peer, sockmap=Sockmap(**sockmap))
+
+
+@memory_case(Secret.RSS_KEY, names=(Secret.RSS_KEY,))
+def a_sent_packet_uses_the_rx_queue_that_its_socket_remembers():
+    socket = Socket(name="c", bind="10.0.0.1:80", peer="10.1.0.1:1024")
+    host = one_nic(socket, rx_queues=4, tx_queues=4, xps_rxqs=ONE_TO_ONE[:4])
+    return host, [tcp_frames(WEB, 1), tcp_frames(WEB, 1, back=True)]
+
+
+@memory_case(Secret.RSS_KEY, names=(Secret(0),))
+def without_xps_by_rx_queue_a_sent_packet_does_not_hang_on_the_key():
+    socket = Socket(name="c", bind="10.0.0.1:80", peer="10.1.0.1:1024")
+    host = one_nic(socket, rx_queues=4, tx_queues=8, xps_cpus=ONE_TO_ONE)
+    return host, [tcp_frames(WEB, 1), tcp_frames(WEB, 1, back=True)]
+
+
+@memory_case(Secret.RSS_KEY, names=(Secret.RSS_KEY,))
+def connected_udp_keeps_the_tx_queue_that_an_rx_queue_chose():
+    socket = Socket(name="c", proto="udp", bind="10.0.0.1:80", peer="10.1.0.1:1024")
+    host = one_nic(socket, rx_queues=4, tx_queues=4, xps_rxqs=ONE_TO_ONE[:4])
+    return host, [udp_frames(WEB, 1), udp_frames(WEB, 1, back=True)]
+
+
+@memory_case(Secret.TXHASH, names=(Secret.TXHASH,))
+def connected_udp_keeps_the_tx_queue_that_a_hash_chose():
+    socket = Socket(name="c", proto="udp", bind="10.0.0.1:80", peer="10.1.0.1:1024")
+    host = one_nic(socket, tx_queues=4)
+    return host, [udp_frames(WEB, 1), udp_frames(WEB, 1, back=True)]
+
+
+@memory_case(Secret.FLOW_HASH, names=(Secret.FLOW_HASH,))
+def a_pending_worker_stays_where_a_secret_hash_brought_it():
+    six = Flow("2001:db8:1::1", 1024, "2001:db8::1", 80)
+    host = one_nic(
+        linked("tcp", "in", "10.0.0.1:80", "10.1.0.1:1024", redirect="out"),
+        linked("tcp", "out", "10.0.0.1:4000", "10.1.0.9:80"),
+        linked("tcp", "in6", "[2001:db8::1]:80", "[2001:db8:1::1]:1024", redirect="out"),
+        rps_cpus=CpuSet([2, 3]),
+        rss=Rss(key="microsoft", hash_fields={"tcp6": "sd"}),
+    )
+    return host, [tcp_frames(six, 1) + tcp_frames(WEB, 1)]
+
+
+@memory_case(Secret.FLOW_HASH, names=(Secret(0),))
+def a_worker_with_a_named_cpu_hangs_on_nothing():
+    six = Flow("2001:db8:1::1", 1024, "2001:db8::1", 80)
+    host = one_nic(
+        linked("tcp", "in", "10.0.0.1:80", "10.1.0.1:1024", redirect="out"),
+        linked("tcp", "out", "10.0.0.1:4000", "10.1.0.9:80", cpu=5),
+        linked("tcp", "in6", "[2001:db8::1]:80", "[2001:db8:1::1]:1024", redirect="out"),
+        rps_cpus=CpuSet([2, 3]),
+        rss=Rss(key="microsoft", hash_fields={"tcp6": "sd"}),
+    )
+    return host, [tcp_frames(six, 1) + tcp_frames(WEB, 1)]
+
+
+@memory_case(Secret.FLOW_HASH, names=(Secret.FLOW_HASH,))
+def connected_udp_keeps_the_tx_queue_of_the_worker_that_sent_first():
+    host = one_nic(
+        linked("udp", "in", "10.0.0.1:80", "10.1.0.1:1024", redirect="out"),
+        linked("udp", "out", "10.0.0.1:4000", "10.1.0.9:80"),
+        tx_queues=8,
+        xps_cpus=ONE_TO_ONE,
+        rps_cpus=CpuSet([2, 3]),
+        rss=Rss(key="microsoft", udp_hash="2tuple"),
+    )
+    answer = Flow("10.1.0.9", 80, "10.0.0.1", 4000)
+    return host, [udp_frames(WEB, 1), udp_frames(answer, 1, back=True)]
+
+
+@memory_case(Secret.RSS_KEY, names=(Secret.RSS_KEY,))
+def frames_without_a_hash_share_a_ring_with_those_that_the_key_brought():
+    cpumap = Cpumap(cpus=CpuSet([6]), rule="fixed", fixed=6, qsize=8, design="plain")
+    host = one_nic(cpumap=cpumap, rx_queues=2, rss=Rss(hash_fields={"ip4": ""}))
+    flows = [Flow("10.1.0.1", 2000 + k, "10.0.0.1", 80) for k in range(14)]
+    pings = [wrap(WEB.ends(), 1, bytes(8))] * 3
+    return host, [[tcp_frames(path, 1)[0] for path in flows] + pings]
+
+
+@pytest.mark.parametrize("case", MEMORY_CASES)
+def test_what_is_remembered_keeps_what_it_hung_on(engine, case):
+    make_case, bit, names = MEMORY_CASES[case]
+    host, bursts = make_case()
+    packets = from_frames(
+        [frame for burst in bursts for frame in burst],
+        arrival_ps=[at * 10**9 for at, burst in enumerate(bursts) for _ in burst],
+    )
+    before = steer(host, packets, engine=engine.name)
+    free = np.flatnonzero((before.arrays["secrets"] & bit) == 0)
+
+    assert tuple(before.arrays["secrets"][-1:]) == names
+    for seed in range(1, 12):
+        secrets = other_secrets(host.secrets, Secrets.from_seed(seed), bit)
+        after = steer(host.replace(secrets=secrets), packets, engine=engine.name)
+        same_answers(before, after, free, packets)
 
 
 LAWS = [law for name, law in sorted(globals().items()) if name.startswith("law_")]

@@ -24,6 +24,7 @@ from emu._core.state cimport (
     HASH_NONE,
     HASH_SW,
     HASH_SW_L4,
+    NO_CPUMAP,
     SECRET_FLOW_HASH,
     SECRET_RSS_KEY,
     TX_FORWARD,
@@ -63,6 +64,17 @@ cdef inline skb_decision_t *new_decision(steer_t *s, u32 row, i32 napi_cpu) noex
 cdef inline bint hash_depends_on_key(steer_t *s, i64 first) noexcept nogil:
     """Whether a secret RSS key stands behind the packet's hardware hash."""
     return s.nics[s.p.nic[first]].key_secret and s.rx_hash_type[first] != HASH_NONE
+
+
+cdef inline bint placed_by_rss_key(steer_t *s, i64 i) noexcept nogil:
+    """Whether another RSS key could have brought packet i elsewhere.
+
+    In front of a cpumap it could have filled a ring otherwise, which frames without a hash share.
+    """
+    cdef const nic_t *nic = &s.nics[s.p.nic[i]]
+    if not nic.key_secret or nic.rxq_count == 1:
+        return False
+    return nic.cpumap_design != NO_CPUMAP or s.rx_hash_type[i] != HASH_NONE
 
 
 cdef inline u32 get_hash(steer_t *s, skb_t *skb, u8 *secret) noexcept nogil:
@@ -145,7 +157,7 @@ cdef inline void deliver_skb(steer_t *s, u32 row, i32 napi_cpu, i32 nic, i32 rxq
     cdef const nic_t *device = &s.nics[nic]
     cdef found_t found
     cdef flow_t flow
-    if hash_depends_on_key(s, first) and device.rxq_count > 1:
+    if placed_by_rss_key(s, first):
         d.secrets |= SECRET_RSS_KEY
     steer_rps(s, d, skb, device.rxq_first + (<u32>rxq if rxq >= 0 else 0))
     if d.direction == DIR_FORWARDED:

@@ -1,4 +1,4 @@
-"""The stack's own flow hash: SipHash over the flow's keys, addresses and ports each in order (receive.md 2.2)."""
+"""The stack's own flow hash (skb_get_hash): SipHash over a flow's keys (receive.md 2)."""
 from emu._core.siphash cimport sip_final, sip_init, sip_t, sip_word
 from emu._core.types cimport PF_HAS_PORTS, flow_key_t, i32, packets_t, u8, u16, u32, u64
 
@@ -48,9 +48,13 @@ cdef inline u64 two_words(const u32 *at) noexcept nogil:
 
 
 cdef inline u32 flow_hash_tuple(
-    const u64 *key, u8 family, u8 proto, const u32 *saddr, const u32 *daddr, u16 sport, u16 dport, u32 flow_label
+    const u64 *key, u8 family, u8 proto, const u32 *saddr, const u32 *daddr, u16 sport, u16 dport,
+    u32 flow_label
 ) noexcept nogil:
-    """The hash of a plain IP flow (no VLAN, no tunnel). With a flow label the caller passes ports 0 (R-2.3.4)."""
+    """The hash of a plain IP flow: no VLAN, no tunnel.
+
+    With a flow label the caller passes ports 0: the dissector stops there (receive.md 2.3, 4).
+    """
     cdef sip_t s
     cdef u64 ports = ports_word(sport, dport)
     cdef const u32 *first = saddr

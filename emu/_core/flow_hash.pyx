@@ -4,7 +4,7 @@ import numpy as np
 from emu.model.arrays import column
 from emu.model.inputs import flow_keys, siphash_key
 
-from emu._core.flow_hash cimport flow_hash, two_words
+from emu._core.flow_hash cimport flow_hash
 from emu._core.siphash cimport sip_final, sip_init, sip_t, sip_word
 from emu._core.types cimport flow_key_t, packets_t, u8, u32, u64
 

@@ -1,7 +1,7 @@
 """GRO of one NAPI: packets in, skbs for the stack out (receive.md 5).
 
 kernel: net/core/gro.c, dev_gro_receive
-omits: tunnels (IP in IP is never held), tags in the frame without 8021Q, UDP_GRO sockets, fraglists, GSO input
+omits: tunnels (IP in IP is never held), the module 8021Q, UDP_GRO sockets, fraglists, GSO input
 """
 from emu._core.gro_held cimport (
     BUCKETS,
@@ -24,7 +24,7 @@ cdef inline u8 gro_receive(
     gro_t *g, const gro_cfg_t *cfg, const packets_t *p, const u8 *blob, skb_t *skbs,
     i64 i, u32 row, u32 hash, u8 hash_type, i64 jiffy, u32 *skb_of
 ) noexcept nogil:
-    """Take packet i in: answers GroResult; skb_of is the row it belongs to, the given one unless it was joined."""
+    """Take packet i in: answers GroResult; skb_of is its row, the given one unless joined."""
     cdef arrival_t s
     g.entered += 1
     skb_of[0] = row

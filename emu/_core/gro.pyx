@@ -57,14 +57,17 @@ cdef void delivery_order(
 def check_polls(n, poll_counts, jiffies, columns):
     """Refuse arrays that do not fit the table."""
     if len(poll_counts) != len(jiffies):
-        raise ConfigError("gro: jiffies", f"{len(jiffies)} values", f"one for each of {len(poll_counts)} polls")
+        allowed = f"one for each of {len(poll_counts)} polls"
+        raise ConfigError("gro: jiffies", f"{len(jiffies)} values", allowed)
     if len(poll_counts) and int(np.min(poll_counts)) < 0:
         raise ConfigError("gro: poll_counts", int(np.min(poll_counts)), "0 or more")
     if int(np.sum(poll_counts)) != n:
-        raise ConfigError("gro: poll_counts", f"{int(np.sum(poll_counts))} packets", f"the table's {n}")
+        given = f"{int(np.sum(poll_counts))} packets"
+        raise ConfigError("gro: poll_counts", given, f"the table's {n}")
     for name, column in columns.items():
         if len(column) != n:
-            raise ConfigError(f"gro: {name}", f"{len(column)} values", f"one for each of {n} packets")
+            allowed = f"one for each of {n} packets"
+            raise ConfigError(f"gro: {name}", f"{len(column)} values", allowed)
 
 
 def gro_packets(packets, poll_counts, jiffies, cfg, hash, hash_type, hz=250):
@@ -80,8 +83,8 @@ def gro_packets(packets, poll_counts, jiffies, cfg, hash, hash_type, hz=250):
         hz: 1000 and more leave young packets held after a full poll of 64 (N-7).
 
     Returns:
-        ``(skbs, skb_of, result)``: ``SKB[m]`` in delivery order, int64[n] row in it of each packet, and
-        uint8[n] `GroResult`.
+        ``(skbs, skb_of, result)``: ``SKB[m]`` in delivery order, int64[n] row in it of each packet,
+        and uint8[n] `GroResult`.
 
     Raises:
         ConfigError: an array of another length, or polls that do not take each packet once.

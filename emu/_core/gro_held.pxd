@@ -1,4 +1,4 @@
-"""What GRO holds: eight buckets of up to eight packets, and the list that goes to the stack (receive.md 5.1).
+"""What GRO holds: eight buckets of up to eight, and the list for the stack (receive.md 5.1).
 
 kernel: net/core/gro.c, gro_complete, gro_normal_one, gro_normal_list, __gro_flush, gro_flush_oldest
 """
@@ -73,7 +73,7 @@ cdef struct arrival_t:
     u32 alike        # TTL, TOS and DF, or hop limit and traffic class
     u32 family
     u32 proto
-    u32 soft         # the kernel's flush: it may not stay, but ends what it belongs to (GRO-9, GRO-17)
+    u32 soft         # the kernel's flush: it may not stay, but ends its flow's (GRO-9, 17)
     u16 ip_id
     u8 df
     u8 ip_summed
@@ -113,7 +113,7 @@ cdef struct bucket_t:
 
 cdef struct gro_t:
     # The GRO state of one NAPI.
-    u32 *rx_list     # rows for the stack, in order; the caller's, who sets rx_len back between polls
+    u32 *rx_list     # rows for the stack, in order; the caller's, who resets rx_len between polls
     u32 rx_len
     u32 rx_pending   # the last of them, not yet delivered
     u32 rx_count     # the same counted as segments
@@ -250,7 +250,7 @@ cdef inline bint fits(const gro_cfg_t *cfg, const held_t *h, const arrival_t *s)
     return total < LEGACY_MAX_SIZE or s.proto == PROTO_TCP
 
 cdef inline void gro_flush(gro_t *g, skb_t *skbs, bint old_only, i64 jiffy) noexcept nogil:
-    """Put out what is held: buckets upwards, oldest first; old_only spares this jiffy's (GRO-47)."""
+    """Put out what is held: buckets upwards, oldest first (GRO-47); old_only spares the new."""
     cdef bucket_t *bucket
     cdef u32 b, k, kept, gone
     cdef u8 slots[8]

@@ -5,7 +5,15 @@ include/net/gro.h, gro_receive_network_flush
 """
 from libc.string cimport memcmp
 
-from emu._core.gro_held cimport LINK_BYTES, PROTO_TCP, PROTO_UDP, arrival_t, bucket_t, gro_cfg_t, held_t
+from emu._core.gro_held cimport (
+    LINK_BYTES,
+    PROTO_TCP,
+    PROTO_UDP,
+    arrival_t,
+    bucket_t,
+    gro_cfg_t,
+    held_t,
+)
 from emu._core.types cimport (
     PF_EXT_BYPASS,
     PF_EXT_HEADERS,
@@ -35,7 +43,9 @@ cdef inline bint tag_in_frame(const packets_t *p, i64 i, u16 flags) noexcept nog
     """A VLAN tag that only the 8021Q module would handle; this kernel has none."""
     return p.vlan_tpid[i] != 0 and (p.l3_off[i] > LINK_BYTES or not flags & PF_VLAN_META)
 
-cdef inline bint read_extensions(arrival_t *s, const packets_t *p, const u8 *blob, i64 i) noexcept nogil:
+cdef inline bint read_extensions(
+    arrival_t *s, const packets_t *p, const u8 *blob, i64 i
+) noexcept nogil:
     """The span of the IPv6 extension headers; False if the bytes are not there (GRO-18)."""
     cdef u32 begin = <u32>p.l3_off[i] + IPV6_BYTES
     if p.frame_off[i] < 0 or p.l4_off[i] < begin or p.l4_off[i] > p.cap_bytes[i]:
@@ -44,8 +54,10 @@ cdef inline bint read_extensions(arrival_t *s, const packets_t *p, const u8 *blo
     s.next_header = blob[p.frame_off[i] + p.l3_off[i] + IPV6_NEXT_HEADER]
     return True
 
-cdef inline bint network_takes(arrival_t *s, const packets_t *p, const u8 *blob, i64 i) noexcept nogil:
-    """Whether the IP handlers take the packet at all; if not it goes by all that is held (GRO-8, GRO-18)."""
+cdef inline bint network_takes(
+    arrival_t *s, const packets_t *p, const u8 *blob, i64 i
+) noexcept nogil:
+    """Whether the IP handlers take the packet; if not it goes by all that is held (GRO-8, 18)."""
     cdef u16 flags = p.flags[i]
     cdef u8 reason = p.reason[i]
     if reason and reason != REASON_BAD_VERSION and reason != REASON_BAD_DOFF:
@@ -116,7 +128,7 @@ cdef inline bint same_extensions(
 cdef inline int find_held(
     const bucket_t *bucket, const arrival_t *s, const packets_t *p, const u8 *blob, i64 i
 ) noexcept nogil:
-    """The place of the held packet of the same flow, newest first; -1 without one. There is one at most (GRO-5)."""
+    """The place of the held packet of the same flow, one at most (GRO-5), newest first; or -1."""
     cdef int place = <int>bucket.count - 1
     cdef const held_t *h
     while place >= 0:
@@ -128,7 +140,7 @@ cdef inline int find_held(
     return -1
 
 cdef inline u32 network_flush(const gro_cfg_t *cfg, held_t *h, const arrival_t *s) noexcept nogil:
-    """Not 0 when TTL, TOS, DF or the IP ID forbid to join (GRO-11, 12, 16); may settle that the ID is fixed."""
+    """Not 0 when TTL, TOS, DF, ID forbid to join (GRO-11, 12, 16); may settle that ID is fixed."""
     cdef u32 differs = h.alike ^ s.alike
     cdef u16 step = s.ip_id - h.ip_id
     if s.family != 4 or differs:

@@ -38,7 +38,7 @@ cdef enum:
     W12_ENDS = 0x002F0000  # FIN, SYN, RST, PSH, URG
 
 cdef inline bint verify_l4(arrival_t *s, u16 flags) noexcept nogil:
-    """Whether the checksum is good: UNNECESSARY and PARTIAL are trusted; a good NONE becomes UNNECESSARY (GRO-19)."""
+    """Whether the checksum is good or trusted (GRO-19); a good NONE becomes UNNECESSARY."""
     if s.ip_summed == CHECKSUM_UNNECESSARY or s.ip_summed == CHECKSUM_PARTIAL:
         return True
     if flags & PF_L4_CSUM_BAD:

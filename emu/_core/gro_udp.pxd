@@ -29,7 +29,7 @@ cdef enum:
 cdef inline bint udp_eligible(
     const gro_cfg_t *cfg, const packets_t *p, i64 i, u16 flags
 ) noexcept nogil:
-    """Forwarding is on, there is a checksum, and the length field says what is there (GRO-38..40)."""
+    """Forwarding is on, there is a checksum, the length field says what is there (GRO-38..40)."""
     if not cfg.udp_forwarding or flags & PF_UDP_CSUM_ZERO or p.udp_len[i] <= UDP_BYTES:
         return False
     return p.udp_len[i] == p.payload_bytes[i] + UDP_BYTES

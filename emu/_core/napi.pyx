@@ -6,7 +6,42 @@ from emu.model.inputs import interrupts
 from emu._core.types cimport i32, i64
 
 
-def make_polls(queue, arrival_ps, rx_usecs_ps, rx_frames, *, weight=64, jiffy_ps=4 * 10**9):
+cdef Py_ssize_t poll_queues(
+    const i64[::1] packets, const i32[::1] queues, const i64[::1] times, const i64[::1] usecs,
+    const i32[::1] frames, Py_ssize_t most, i32[::1] poll_queue, i64[::1] poll_first,
+    i32[::1] poll_count, i64[::1] poll_time
+) noexcept nogil:
+    """Polls of the packets, which lie queue by queue in order of arrival; answers how many."""
+    cdef Py_ssize_t m = packets.shape[0]
+    cdef Py_ssize_t at = 0
+    cdef Py_ssize_t end
+    cdef Py_ssize_t full
+    cdef Py_ssize_t k = 0
+    cdef i32 q
+    cdef i64 fires
+    while at < m:
+        # The queue is idle; the packet at `at` finds it so.
+        q = queues[packets[at]]
+        fires = times[packets[at]] + usecs[q]
+        full = at + frames[q] - 1
+        if frames[q] > 0 and full < m and queues[packets[full]] == q:
+            fires = min(fires, times[packets[full]])
+        end = at
+        while end < m and queues[packets[end]] == q and times[packets[end]] <= fires:
+            end += 1
+        while at < end:
+            poll_queue[k] = q
+            poll_first[k] = at
+            poll_count[k] = <i32>min(end - at, most)
+            poll_time[k] = fires
+            at += poll_count[k]
+            k += 1
+    return k
+
+
+def make_polls(
+    queue, arrival_ps, rx_usecs_ps, rx_frames, *, weight=64, jiffy_ps=4 * 10**9
+):
     """Make the polls of every rx queue.
 
     Args:
@@ -28,56 +63,25 @@ def make_polls(queue, arrival_ps, rx_usecs_ps, rx_frames, *, weight=64, jiffy_ps
     given = interrupts(queue, arrival_ps, rx_usecs_ps, rx_frames, weight, jiffy_ps)
     by_queue = sort_by_queue(given.queue, given.arrival_ps, len(given.rx_usecs_ps))
     cdef Py_ssize_t m = len(by_queue)
-    cdef const i64[::1] packets = by_queue
-    cdef const i64[::1] times = given.arrival_ps
-    cdef const i32[::1] queues = given.queue
-    cdef const i64[::1] usecs = given.rx_usecs_ps
-    cdef const i32[::1] frames = given.rx_frames
-    cdef Py_ssize_t most = weight
     poll_queue = np.empty(m, dtype=np.int32)
     poll_first = np.empty(m, dtype=np.int64)
     poll_count = np.empty(m, dtype=np.int32)
     poll_time = np.empty(m, dtype=np.int64)
-    cdef i32[::1] pq = poll_queue
-    cdef i64[::1] pf = poll_first
-    cdef i32[::1] pc = poll_count
-    cdef i64[::1] pt = poll_time
-    cdef Py_ssize_t at = 0
-    cdef Py_ssize_t end
-    cdef Py_ssize_t k = 0
-    cdef i32 q
-    cdef i64 fires
-    cdef Py_ssize_t full
-    with nogil:
-        while at < m:
-            # The queue is idle; the packet at `at` finds it so.
-            q = queues[packets[at]]
-            fires = times[packets[at]] + usecs[q]
-            full = at + frames[q] - 1
-            if frames[q] > 0 and full < m and queues[packets[full]] == q and times[packets[full]] < fires:
-                fires = times[packets[full]]
-            end = at
-            while end < m and queues[packets[end]] == q and times[packets[end]] <= fires:
-                end += 1
-            while at < end:
-                pq[k] = q
-                pf[k] = at
-                pc[k] = <i32>(end - at if end - at < most else most)
-                pt[k] = fires
-                at += pc[k]
-                k += 1
-    polls = slice(0, k)
-    # Each queue's polls are in order of time already: a stable sort merges these runs and keeps queues ascending.
-    by_time = np.argsort(poll_time[polls], kind="stable")
-    counts = poll_count[polls][by_time]
-    firsts = poll_first[polls][by_time]
+    cdef Py_ssize_t k = poll_queues(
+        by_queue, given.queue, given.arrival_ps, given.rx_usecs_ps, given.rx_frames, weight,
+        poll_queue, poll_first, poll_count, poll_time,
+    )
+    # The polls of one queue are in order of time already: a stable sort merges the queues' runs
+    # and leaves queues ascending at one instant.
+    by_time = np.argsort(poll_time[:k], kind="stable")
+    counts = poll_count[:k][by_time]
     new_first = np.cumsum(counts, dtype=np.int64) - counts
     return (
-        gather(by_queue, firsts, counts, new_first),
-        poll_queue[polls][by_time],
+        gather(by_queue, poll_first[:k][by_time], counts, new_first),
+        poll_queue[:k][by_time],
         new_first,
         counts,
-        poll_time[polls][by_time],
+        poll_time[:k][by_time],
     )
 
 

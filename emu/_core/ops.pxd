@@ -35,7 +35,7 @@ cdef inline int apply_op(
         lookup_set_mask(&s.lookup, target, op.arg0)
     elif op.kind == OP_OPEN:
         s.socks[target].tx_queue = s.socks[target].rx_queue = -1
-        s.socks[target].tx_secret = 0
+        s.socks[target].tx_secrets = s.socks[target].rx_secrets = s.socks[target].worker_secrets = 0
         return lookup_open(&s.lookup, target, <u8>op.arg0)
     elif op.kind == OP_CLOSE:
         lookup_close(&s.lookup, target)

@@ -7,6 +7,7 @@ from emu._core.state cimport (
     COUNT_SOCKMAP,
     COUNT_XPS,
     SECRET_FLOW_HASH,
+    SECRET_RSS_KEY,
     SECRET_THREAD,
     SECRET_TXHASH,
     SOCK_ESTABLISHED,
@@ -19,6 +20,7 @@ from emu._core.state cimport (
 )
 from emu._core.types cimport i32, packets_t, reciprocal_scale, socket_t, u8, u16, u32, u64
 from emu._core.xps cimport pick_tx
+from emu._core.xps_map cimport xps_dev_t
 
 
 cdef struct flow_t:
@@ -42,15 +44,34 @@ cdef inline i32 thread_cpu(steer_t *s, u32 sock, u64 mix, u8 *secrets) noexcept 
     return s.app_cpus[state.app_off + reciprocal_scale(<u32>(mix >> 32), state.app_len)]
 
 
-cdef inline void send_from(
-    steer_t *s, skb_decision_t *d, u32 sock, const flow_t *flow, i32 nic, i32 cpu, i32 sk_rx
+cdef inline u8 choice_secrets(
+    const xps_dev_t *dev, u8 cpu_secrets, i32 sk_rx, u8 rx_secrets
 ) noexcept nogil:
-    """Choose the tx queue of a packet that a socket sends through a NIC from a CPU (netdev_pick_tx)."""
+    """What the device's XPS answer hangs on besides a hash."""
+    cdef u8 out = 0
+    if dev.real_num_tx_queues == 1:
+        return 0
+    if sk_rx >= 0 and dev.rxqs.present:
+        out |= rx_secrets
+    if dev.cpus.present:
+        out |= cpu_secrets
+    return out
+
+
+cdef inline void send_from(
+    steer_t *s, skb_decision_t *d, u32 sock, const flow_t *flow, i32 nic, i32 cpu, u8 cpu_secrets,
+    i32 sk_rx, u8 rx_secrets,
+) noexcept nogil:
+    """Choose the tx queue of a packet that a socket sends through a NIC from a CPU (netdev_pick_tx).
+
+    cpu_secrets, rx_secrets: what the CPU and the socket's rx queue hang on.
+    """
     cdef const socket_t *row = &s.rows[sock]
     cdef sock_state_t *state = &s.socks[sock]
     cdef u8 used_hash = 0
     cdef i32 cached = -1
     cdef i32 queue
+    cdef u8 secrets
     cdef bint keeps = row.proto == 17 and row.state == SOCK_ESTABLISHED
     if cpu < 0:
         return
@@ -63,14 +84,18 @@ cdef inline void send_from(
             &s.xps[nic], &cached, not keeps, row.state == SOCK_ESTABLISHED, sk_rx, -1, cpu, 0,
             txhash(s.txhash_seed, flow.mix), &used_hash,
         )
-        if row.state == SOCK_ESTABLISHED:
-            if cached != state.tx_queue or used_hash:
-                state.tx_secret = used_hash
-            state.tx_queue = cached
-            used_hash = used_hash or (keeps and state.tx_secret)
+        secrets = choice_secrets(&s.xps[nic], cpu_secrets, sk_rx, rx_secrets)
         if used_hash:
-            d.secrets |= SECRET_TXHASH
+            secrets |= SECRET_TXHASH
+        if keeps and queue == state.tx_queue and not used_hash:
+            # A queue that was there already still hangs on what it hung on when it was chosen.
+            secrets = state.tx_secrets
+        if row.state == SOCK_ESTABLISHED:
+            state.tx_queue = cached
+            state.tx_secrets = secrets
+        d.secrets |= secrets
     else:
+        d.secrets |= choice_secrets(&s.xps[nic], cpu_secrets, sk_rx, rx_secrets)
         queue = pick_tx(&s.xps[nic], &cached, 0, 0, sk_rx, -1, cpu, 0, 0, &used_hash)
         if used_hash:
             cached = -1
@@ -98,14 +123,17 @@ cdef inline void socket_flow(const socket_t *row, flow_t *flow) noexcept nogil:
     flow.mix = flow_mix(row.faddr, row.laddr, row.fport, row.lport)
 
 
-cdef inline i32 schedule_psock(steer_t *s, u32 target, i32 cpu) noexcept nogil:
-    """Schedule the target psock's worker; answers the CPU on which it will run (SOCKMAP-6, 10..13, 24)."""
-    cdef bint was_pending = s.psocks[target].pending
+cdef inline void schedule_psock(steer_t *s, skb_decision_t *d, u32 target) noexcept nogil:
+    """Schedule the target psock's worker: on which CPU it will run (SOCKMAP-6, 10..13, 24)."""
+    cdef sock_state_t *state = &s.socks[target]
     s.counts[COUNT_SOCKMAP] += 1
-    if not was_pending:
+    if not s.psocks[target].pending:
         s.scheduled[s.scheduled_count] = target
         s.scheduled_count += 1
-    return psock_schedule(&s.psocks[target], cpu)
+        # Who schedules a worker without a named CPU decides where it runs for all that follow.
+        state.worker_secrets = 0 if s.psocks[target].target_cpu >= 0 else d.secrets
+    d.backlog_cpu = psock_schedule(&s.psocks[target], d.cpu)
+    d.secrets |= state.worker_secrets
 
 
 cdef inline void reply(steer_t *s, skb_decision_t *d, u32 sock, const flow_t *flow, i32 nic, i32 rxq) noexcept nogil:
@@ -116,25 +144,35 @@ cdef inline void reply(steer_t *s, skb_decision_t *d, u32 sock, const flow_t *fl
     cdef const socket_t *row = &s.rows[sock]
     cdef sock_state_t *state = &s.socks[sock]
     cdef i32 sk_rx = -1
+    cdef u8 rx_secrets = 0
     cdef u32 target
     cdef flow_t own
     if row.state == SOCK_ESTABLISHED:
         if rxq >= 0:
             state.rx_queue = rxq
+            state.rx_secrets = d.secrets & SECRET_RSS_KEY
         sk_rx = state.rx_queue
+        rx_secrets = state.rx_secrets
     elif row.state == SOCK_LISTEN:
         sk_rx = rxq
+        rx_secrets = d.secrets & SECRET_RSS_KEY
     if row.has_psock and row.psock_target >= 0:
         target = <u32>row.psock_target
-        d.backlog_cpu = schedule_psock(s, target, d.cpu)
+        schedule_psock(s, d, target)
         socket_flow(&s.rows[target], &own)
         if row.redirect_ingress:
             d.app_cpu = thread_cpu(s, target, own.mix, &d.secrets)
         else:
             d.tx_of = TX_REDIRECT
-            send_from(s, d, target, &own, nic, d.backlog_cpu, s.socks[target].rx_queue)
+            state = &s.socks[target]
+            send_from(
+                s, d, target, &own, nic, d.backlog_cpu, state.worker_secrets, state.rx_queue,
+                state.rx_secrets,
+            )
         return
     d.app_cpu = thread_cpu(s, sock, flow.mix, &d.secrets)
     if d.app_cpu >= 0:
         d.tx_of = TX_REPLY
-        send_from(s, d, sock, flow, nic, d.app_cpu, sk_rx)
+        send_from(
+            s, d, sock, flow, nic, d.app_cpu, d.secrets & SECRET_THREAD, sk_rx, rx_secrets
+        )

@@ -32,7 +32,9 @@ cdef inline u32 hash_port(const u32 *table, u16 port) noexcept nogil:
     return table[port >> 8] ^ table[256 + (port & 0xFF)]
 
 
-cdef inline u32 toeplitz4(const u32 *tables, u32 saddr, u32 daddr, u16 sport, u16 dport) noexcept nogil:
+cdef inline u32 toeplitz4(
+    const u32 *tables, u32 saddr, u32 daddr, u16 sport, u16 dport
+) noexcept nogil:
     """The 12-octet IPv4 input: addresses, then ports."""
     return (
         hash_word(tables, saddr) ^ hash_word(tables + 1024, daddr)
@@ -41,7 +43,8 @@ cdef inline u32 toeplitz4(const u32 *tables, u32 saddr, u32 daddr, u16 sport, u1
 
 
 cdef inline u32 toeplitz_fields(
-    const u32 *tables, u32 fields, u32 words, const u32 *source, const u32 *target, u16 sport, u16 dport
+    const u32 *tables, u32 fields, u32 words, const u32 *source, const u32 *target,
+    u16 sport, u16 dport
 ) noexcept nogil:
     """Any subset of the fields, concatenated in order; words: 32-bit words of an address."""
     cdef u32 hash = 0
@@ -63,7 +66,7 @@ cdef inline u32 toeplitz_fields(
 
 
 cdef inline u32 flow_type(const packets_t *p, Py_ssize_t i) noexcept nogil:
-    """Index of the packet's field set in dtypes.RSS_FLOWS (R-1.4): fragments and other protocols are plain IP."""
+    """Field set of the packet in dtypes.RSS_FLOWS (R-1.4): fragments and the rest are plain IP."""
     cdef u32 base = 0 if p.family[i] == 4 else 4
     cdef u8 proto = p.ip_proto[i]
     if (p.flags[i] & PF_FRAGMENT) or not (p.flags[i] & PF_HAS_PORTS):
@@ -112,7 +115,9 @@ cdef inline u32 rss_hash(
     )
 
 
-cdef inline u32 rss_queue(const rss_t *cfg, const u32 *indirection, u32 hash, u8 hash_type) noexcept nogil:
+cdef inline u32 rss_queue(
+    const rss_t *cfg, const u32 *indirection, u32 hash, u8 hash_type
+) noexcept nogil:
     """The rx queue: the hash's low bits choose an entry; without a hash queue 0."""
     if hash_type == TYPE_NONE:
         return 0

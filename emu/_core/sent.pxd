@@ -11,6 +11,7 @@ from emu._core.state cimport (
     DROP_NO_SOCKET,
     DROP_UNHANDLED_PROTO,
     GRO_BYPASS,
+    SECRET_THREAD,
     SOCK_ESTABLISHED,
     TX_SENT,
     skb_decision_t,
@@ -46,6 +47,7 @@ cdef inline void send_packet(steer_t *s, i64 i) noexcept nogil:
     cdef found_t found
     cdef flow_t flow
     cdef i32 sk_rx = -1
+    cdef u8 rx_secrets = 0
     if p.reason[i]:
         d.drop = DROP_NOT_DISSECTED
         return
@@ -72,5 +74,8 @@ cdef inline void send_packet(steer_t *s, i64 i) noexcept nogil:
     d.app_cpu = thread_cpu(s, <u32>found.sock, flow.mix, &d.secrets)
     if s.rows[found.sock].state == SOCK_ESTABLISHED:
         sk_rx = s.socks[found.sock].rx_queue
+        rx_secrets = s.socks[found.sock].rx_secrets
     d.tx_of = TX_SENT
-    send_from(s, d, <u32>found.sock, &flow, nic, d.app_cpu, sk_rx)
+    send_from(
+        s, d, <u32>found.sock, &flow, nic, d.app_cpu, d.secrets & SECRET_THREAD, sk_rx, rx_secrets
+    )

@@ -112,7 +112,10 @@ cdef struct sock_state_t:
     i32 rx_queue     # sk_rx_queue_mapping, -1 none
     u32 app_off      # its threads' CPUs
     u32 app_len
-    u8 tx_secret     # tx_queue was chosen by a secret hash
+    # What these hang on (dtypes.Secret):
+    u8 tx_secrets
+    u8 rx_secrets
+    u8 worker_secrets  # the CPU of its psock's pending worker
 
 cdef struct steer_t:
     # The plan: arrays that the caller keeps alive.

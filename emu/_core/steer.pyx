@@ -8,6 +8,7 @@ from emu import dtypes
 from emu._core.rss import toeplitz_tables
 
 from emu._core.cpumap cimport DESIGN_PLAIN, cpumap_free, cpumap_init
+from emu._core.deliver cimport placed_by_rss_key
 from emu._core.direction cimport DIR_SENT, direction_of
 from emu._core.gro_held cimport gro_cfg_t, gro_init, gro_t, skb_t
 from emu._core.lookup cimport lookup_free, lookup_init
@@ -20,7 +21,6 @@ from emu._core.sockmap cimport psock_init, psock_t
 from emu._core.state cimport (
     COUNT_RSS,
     GRO_BYPASS,
-    HASH_NONE,
     SECRET_RSS_KEY,
     nic_t,
     op_t,
@@ -239,7 +239,6 @@ cdef class Steering:
         cdef Py_ssize_t i
         cdef u32 d
         cdef u32 m = self.s.delivered
-        cdef const nic_t *nic
         skb_array = np.full(self.packets, -1, dtype=np.int32)
         drop_array = np.zeros(self.packets, dtype=np.uint8)
         secrets_array = np.zeros(self.packets, dtype=np.uint8)
@@ -257,9 +256,8 @@ cdef class Steering:
                     drop[i] = self.s.decided[skb[i]].drop
                     secrets[i] = self.s.decided[skb[i]].secrets
                     continue
-                nic = &self.s.nics[self.s.p.nic[i]]
                 drop[i] = self.s.packet_drop[i]
-                if nic.key_secret and nic.rxq_count > 1 and self.s.rx_hash_type[i] != HASH_NONE:
+                if placed_by_rss_key(&self.s, i):
                     secrets[i] = SECRET_RSS_KEY
         skb_bytes = np.empty(max(m, 1) * sizeof(skb_t), dtype=np.uint8)
         cdef u8[::1] skb_view = skb_bytes

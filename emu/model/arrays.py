@@ -77,7 +77,8 @@ def _whole_numbers(where: str, values: ArrayLike, kind: np.dtype[Any]) -> NDArra
         return array  # whole numbers too large for one dtype: the range check names the culprit
     if array.dtype.kind not in "iu":
         given = f"an array of {array.dtype.name}"
-        raise ConfigError(where, given, f"whole numbers ({kind.name})", f".astype('{kind.name}')")
+        fix = f".astype('{kind.name}')" if array.dtype.kind in "fb" else ""
+        raise ConfigError(where, given, f"whole numbers ({kind.name})", fix)
     return array
 
 

@@ -59,19 +59,23 @@ def lower_sockets(host: Host) -> Sockets:
     """Rows of the declared sockets, then of the host's connections, in that order."""
     out = Sockets(host)
     out.names = {socket.name: index for index, socket in enumerate(host.sockets)}
-    rows = np.zeros(len(host.sockets), dtype=dtypes.SOCKET)
+    declared = len(host.sockets)
+    connected = 0 if host.connections is None else len(host.connections)
+    out.rows = np.zeros(declared + connected, dtype=dtypes.SOCKET)
     devices = {nic.name: index + 1 for index, nic in enumerate(host.nics)}
     for index, socket in enumerate(host.sockets):
-        fill_socket(rows[index], socket, devices, out)
-    if host.connections is not None:
-        connections = host.connections.copy()
+        fill_socket(out.rows[index], socket, devices, out)
+    if host.connections is not None and connected:
+        # Raw octets: numpy copies a record field by field.
+        octets = out.rows.view(np.uint8).reshape(-1, dtypes.SOCKET.itemsize)
+        octets[declared:] = host.connections.view(np.uint8).reshape(octets[declared:].shape)
         # The connections' app_off holds the CPU of their one thread until it is pooled here.
-        cpus, inverse = np.unique(connections["app_off"], return_inverse=True)
-        offsets = np.array([out.threads((int(cpu),))[0] for cpu in cpus], dtype=np.uint32)
-        connections["app_off"] = offsets[inverse] if len(cpus) else 0
-        connections["app_len"] = 1
-        rows = np.concatenate([rows, connections])
-    out.rows = rows
+        cpus = host.connections["app_off"]
+        place = np.zeros(int(cpus.max()) + 1, dtype=np.uint32)
+        for cpu in np.flatnonzero(np.bincount(cpus)):
+            place[cpu], _ = out.threads((int(cpu),))
+        out.rows["app_off"][declared:] = place[cpus]
+        out.rows["app_len"][declared:] = 1
     return out
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from emu.dtypes import Direction, Drop, HashType, IpSummed, PacketFlag, Secret, TxOf
 from emu.ref.flow_hash import packet_hash
+from emu.ref.gro_skb import Skb
 from emu.ref.reply import Flow, place_on_queue, reply
 from emu.ref.rps import rps_one
-from emu.ref.gro_skb import Skb
 from emu.ref.state import Decision, HostState
 
 
@@ -37,7 +37,7 @@ def hangs_on_rss_key(host: HostState, packet: int) -> bool:
 def placed_by_rss_key(host: HostState, packet: int) -> bool:
     """Whether another RSS key could have brought the packet elsewhere.
 
-    In front of a cpumap it could also have filled a ring with others, which frames without a hash share.
+    In front of a cpumap it could have filled a ring otherwise, which frames without a hash share.
     """
     nic = host.nics[host.view.nic[packet]]
     if len(nic.queues) == 1 or not nic.key_secret:

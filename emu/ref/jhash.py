@@ -1,8 +1,7 @@
-"""Bob Jenkins' hash as the kernel uses it, and the socket hashes built on it (SOCK-1..17.
+"""Bob Jenkins' hash as the kernel uses it, and the socket hashes built on it (SOCK-1..17).
 
-Include/linux/jhash.h).
-
-Addresses are network bytes; a word of them is loaded little-endian, as x86 does (SOCK-7).
+Mirrors include/linux/jhash.h, inet_ehashfn and inet6_ehashfn. Addresses are network bytes; a word
+of them is loaded little-endian, as x86 does (SOCK-7).
 """
 
 from __future__ import annotations
@@ -237,7 +236,7 @@ def portaddr_v6(
 ) -> NDArray[np.uint32]:
     """Hash IPv6 addresses with ports: ``uint32[n, 4]``, ``uint16[n]`` to ``uint32[n]``.
 
-    SOCK-15.
+    Mapped and any addresses hash as IPv4 ones (SOCK-15).
     """
     rows = zip(address, port.tolist(), strict=True)
     return np.array(

@@ -1,11 +1,8 @@
-"""Socket lookup, in today's array form and in the chain form of 3.9 to 4.4.
-
-(SOCK-1..84), for TCP and UDP.
+"""Socket lookup for TCP and UDP, in the array form of today and the chain form of 3.9 to 4.4.
 
 One netns, no L3 master devices. Not here: eBPF programs (SOCK-60), migration of requests (SOCK-71),
-delivery of multicast
-to several sockets (SOCK-78), TCP's request and timewait sockets, and the data path's own writes of
-SO_INCOMING_CPU (SOCK-42).
+delivery of multicast to several sockets (SOCK-78), TCP's request and timewait sockets, and the data
+path's own writes of SO_INCOMING_CPU (SOCK-42).
 """
 
 from __future__ import annotations
@@ -193,9 +190,9 @@ class LookupTable:
         dif: int,
         cpu: int,
     ) -> Answer:
-        """Find the socket of a 4-tuple without a packet: programs do not run.
+        """Find the socket of a 4-tuple without a packet: programs do not run (SOCK-58).
 
-        (SOCK-58). Addresses are network bytes.
+        Addresses are network bytes.
         """
         return self._answer(Query(proto, family, saddr, daddr, sport, dport, dif, cpu))
 

@@ -1,6 +1,4 @@
-"""The lookup of 3.9 to 4.4: whole chains are scanned, and sockets of equal score share.
-
-SOCK-79..84.
+"""The lookup of 3.9 to 4.4: whole chains are scanned, and equal scores share (SOCK-79..84).
 
 With the CPU mask of the historical patch (SOCK-24), and with 4.4's point for SO_INCOMING_CPU when
 the kernel is CPU aware.
@@ -52,8 +50,7 @@ def scan_chain(tables: SocketTables, query: Query, chain: Chain, wanted: bytes |
     """Walk a chain; *wanted* is the address of a UDP hash2 chain, None in a chain of one port.
 
     The best score leads. Its equals take part when the leader has SO_REUSEPORT: the n-th
-    replaces the choice with chance
-    1/n, drawn from the socket hash (SOCK-80, SOCK-81).
+    replaces the choice with chance 1/n, drawn from the socket hash (SOCK-80, SOCK-81).
     """
     rules, rec = tables.rules, tables.rec
     masks = query.proto == TCP or mask_counts(
@@ -93,9 +90,9 @@ def scan_chain(tables: SocketTables, query: Query, chain: Chain, wanted: bytes |
 def legacy_score(
     tables: SocketTables, sk: Socket, query: Query, wanted: bytes | None, masks: bool
 ) -> int:
-    """How well a socket fits; -1 for not at all (SOCK-79, SOCK-82.
+    """How well a socket fits; -1 for not at all (SOCK-79, SOCK-82).
 
-    Compute_score, compute_score2).
+    Mirrors compute_score and compute_score2.
     """
     rules, rec = tables.rules, tables.rec
     view = sk.views.get(query.family)

@@ -1,7 +1,4 @@
-"""The reference's socket tables, and what opening and closing does to them.
-
-SOCK-15..16, SOCK-50..56.
-"""
+"""The reference's socket tables, and what opening and closing does to them (SOCK-50..56)."""
 
 from __future__ import annotations
 
@@ -72,8 +69,7 @@ class SocketTables:
         """Find the socket's group, or found one (SOCK-50, SOCK-51); False when it is full.
 
         The first fitting socket of the chain decides. One that is in no group any more (it
-        connected, SOCK-56) gets a new
-        group, even when others of its old one are still there.
+        connected, SOCK-56) gets a new group, even when others of its old one are still there.
         """
         if not self.rec.rule("SOCK-50", sk.reuseport):
             return True

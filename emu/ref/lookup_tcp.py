@@ -1,6 +1,6 @@
-"""TCP: the table of connections, then the listeners (SOCK-63..70.
+"""TCP: the table of connections, then the listeners (SOCK-63..70).
 
-Net/ipv4/inet_hashtables.c, inet6_hashtables.c).
+Mirrors net/ipv4/inet_hashtables.c and net/ipv6/inet6_hashtables.c.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from emu.ref.record import Recorder
 
 
 def find_flow(tables: SocketTables, query: Query) -> Socket | None:
-    """The socket connected to this very peer (SOCK-64, SOCK-72.
+    """The socket connected to this very peer (SOCK-64, SOCK-72).
 
-    __inet_lookup_established, udp4_lib_lookup4).
+    Mirrors __inet_lookup_established and udp4_lib_lookup4.
     """
     key = (query.proto, query.daddr, query.dport, query.saddr, query.sport)
     for sk in tables.flows.get(key, ()):

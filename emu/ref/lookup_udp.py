@@ -1,6 +1,6 @@
-"""UDP in today's form (SOCK-72..77.
+"""UDP in today's form (SOCK-72..77).
 
-__udp4_lib_lookup, __udp6_lib_lookup in net/ipv4/udp.c, net/ipv6/udp.c).
+Mirrors __udp4_lib_lookup and __udp6_lib_lookup in net/ipv4/udp.c and net/ipv6/udp.c.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def find_udp(tables: SocketTables, query: Query) -> Found:
 def scan_address(tables: SocketTables, query: Query, wanted: bytes) -> Found:
     """Walk the sockets of one address, and say whether the answer hangs on the hash.
 
-    Udp4_lib_lookup2.
+    Mirrors udp4_lib_lookup2.
     """
     hash_value = query.forced_hash
     if hash_value is None:

@@ -175,7 +175,9 @@ def send_from(
     decision.secrets |= secrets
     place_on_queue(host, decision, nic, queue)
     host.rec.note(
-        "xps", f"CPU {sender.cpu} sends through tx queue {queue}", completion_cpu=decision.completion_cpu
+        "xps",
+        f"CPU {sender.cpu} sends through tx queue {queue}",
+        completion_cpu=decision.completion_cpu,
     )
 
 

@@ -1,6 +1,6 @@
-"""SO_REUSEPORT groups: who is in, and which member a packet goes to (SOCK-43..62.
+"""SO_REUSEPORT groups: who is in, and which member a packet goes to (SOCK-43..62).
 
-Net/core/sock_reuseport.c).
+Mirrors net/core/sock_reuseport.c.
 """
 
 from __future__ import annotations
@@ -125,8 +125,7 @@ def run_program(program: Program, query: Query) -> int:
     """The 32-bit index that a classic BPF program returns (SOCK-59).
 
     A load beyond the packet's end ends a classic program with 0: the first member, not the
-    hash's choice. Octets that a
-    capture has cut off count as beyond it.
+    hash's choice. Octets that a capture has cut off count as beyond it.
     """
     if program.kind == Prog.CPU:
         return query.cpu
@@ -140,9 +139,9 @@ def reuseport_select(
     hash: NDArray[np.uint32], cpu: NDArray[np.int32], incoming_cpu: NDArray[np.int32], *,
     established: NDArray[np.uint8] | None = None, cpu_aware: bool = True,
 ) -> NDArray[np.int32]:  # fmt: skip
-    """Pick a member of one group for each packet by its hash.
+    """Pick a member of one group for each packet by its hash (SOCK-44).
 
-    SOCK-44, reuseport_select_sock_by_hash.
+    Mirrors reuseport_select_sock_by_hash.
 
     Args:
         hash: ``uint32[n]``, the socket hash of each packet.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from emu.dtypes import Drop, GroResult, PacketFlag, Secret, SockState, TxOf
-from emu.ref.reply import Flow, send_from, thread_cpu, thread_sender
 from emu.ref.gro_skb import Skb
+from emu.ref.reply import Flow, send_from, thread_cpu, thread_sender
 from emu.ref.state import Decision, HostState
 
 

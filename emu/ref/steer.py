@@ -12,10 +12,11 @@ from emu import dtypes
 from emu.dtypes import NAPI_WEIGHT, Direction, Secret
 from emu.model.plan import Array, Plan
 from emu.model.polls import Polls
+from emu.ref.deliver import placed_by_rss_key
 from emu.ref.direction import Addresses
+from emu.ref.gro import skb_rows
 from emu.ref.ops import apply_op
 from emu.ref.packet import PacketView
-from emu.ref.gro import skb_rows
 from emu.ref.poll import run_poll
 from emu.ref.record import SILENT, Recorder
 from emu.ref.rss import hash_packet, nic_of_row
@@ -141,10 +142,8 @@ def results(host: HostState) -> dict[str, Any]:
         gro[packet] = result
     for packet, reason in host.packet_drop.items():
         drop[packet] = reason
-        if host.nics[host.view.nic[packet]].key_secret and host.rx_hash_type[packet]:
-            secrets[packet] = (
-                Secret.RSS_KEY if len(host.nics[host.view.nic[packet]].queues) > 1 else 0
-            )
+        if placed_by_rss_key(host, packet):
+            secrets[packet] = Secret.RSS_KEY
     decided = np.zeros(len(host.delivered), dtype=dtypes.SKB_DECISION)
     for place, (skb, decision) in enumerate(host.delivered):
         fill_decision(decided[place], decision)

@@ -55,14 +55,14 @@ VECTORS = {
 }
 
 
-def test_siphash_2_4_of_its_authors(engine):
+def test_siphash_of_its_authors(engine):
     data = np.arange(15, dtype=np.uint8)[None]
 
     assert int(engine("flow_hash").siphash(SECRET, data)[0]) == 0xA129CA6149BE45E5
 
 
 @pytest.mark.parametrize("name", VECTORS)
-def test_flow_hash_2_4_vectors(engine, name):
+def test_r_2_4_vectors(engine, name):
     frame, expected, l4 = VECTORS[name]
 
     hashes, l4s = engine("flow_hash").flow_hash_packets(from_frames([frame]), SECRET)
@@ -101,7 +101,7 @@ def test_no_packets_have_no_hashes(engine):
 
 
 @pytest.mark.parametrize("length", [40, 44, 48, 72])
-def test_flow_hash_2_2_a_flow_key_is_hashed_by_its_own_length(engine, length):
+def test_r_2_2_a_flow_key_is_hashed_by_its_own_length(engine, length):
     """A row of flow_keys stands for the columns: its octets, its length, its l4."""
     packets = table([V4])
     keys = np.zeros(1, dtype=FLOW_KEY)
@@ -118,7 +118,7 @@ def test_flow_hash_2_2_a_flow_key_is_hashed_by_its_own_length(engine, length):
 
 
 @pytest.mark.parametrize("length", [0, 8, 42, 76, 255])
-def test_flow_hash_2_2_a_flow_key_of_another_length_is_refused(engine, length):
+def test_r_2_2_a_flow_key_of_another_length_is_refused(engine, length):
     packets = table([V4])
     keys = np.zeros(1, dtype=FLOW_KEY)
     keys["len"] = length
@@ -128,7 +128,7 @@ def test_flow_hash_2_2_a_flow_key_of_another_length_is_refused(engine, length):
         engine("flow_hash").flow_hash_packets(packets, SECRET)
 
 
-def test_flow_hash_2_2_zero_becomes_one(engine):
+def test_r_2_2_zero_becomes_one(engine):
     """A secret under which the low 32 bits of this flow's SipHash are 0, found by search."""
     stage = engine("flow_hash")
     block = np.frombuffer(ROW_1_BLOCK, dtype=np.uint8)[None]
@@ -140,7 +140,7 @@ def test_flow_hash_2_2_zero_becomes_one(engine):
 
 
 @given(row=hashing.rows(), key=hashing.secrets)
-def test_flow_hash_2_2_all_four_orders_hash_alike(row, key):
+def test_r_2_2_all_four_orders_hash_alike(row, key):
     from emu._core import flow_hash
 
     there = table(

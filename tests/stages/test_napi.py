@@ -33,7 +33,7 @@ def test_an_interrupt_waits_rx_usecs_and_takes_what_has_arrived(engine):
     ]
 
 
-def test_rx_frames_fires_at_once(engine):
+def test_n_rx_frames_waiting_fire_at_once(engine):
     assert polls_of(engine("napi"), [0] * 3, [0, 5, 6], [10], [2]) == [(5, 0, [0, 1]), (16, 0, [2])]
 
 
@@ -41,7 +41,7 @@ def test_without_moderation_each_packet_has_its_interrupt(engine):
     assert polls_of(engine("napi"), [0] * 3, [0, 0, 7], [0], [0]) == [(0, 0, [0, 1]), (7, 0, [2])]
 
 
-def test_napi_n_7_a_full_poll_is_followed_by_another_at_the_same_instant(engine):
+def test_n_7_a_full_poll_is_followed_by_another_at_the_same_instant(engine):
     assert polls_of(engine("napi"), [0] * 5, [0] * 5, [3], [0], weight=2) == [
         (3, 0, [0, 1]),
         (3, 0, [2, 3]),

@@ -137,7 +137,7 @@ def tcp_packet(source, sport, target, dport):
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=[v[0] for v in VECTORS])
-def test_rss_1_1_toeplitz_of_the_verification_suite(engine, vector):
+def test_r_1_1_toeplitz_of_the_verification_suite(engine, vector):
     source, sport, target, dport, two_tuple, four_tuple, *_ = vector
     rss = engine("rss")
     addresses = ip_address(source).packed + ip_address(target).packed
@@ -148,7 +148,7 @@ def test_rss_1_1_toeplitz_of_the_verification_suite(engine, vector):
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=[v[0] for v in VECTORS])
-def test_rss_1_3_a_key_of_16_bit_period_is_symmetric(engine, vector):
+def test_r_1_3_a_key_of_16_bit_period_is_symmetric(engine, vector):
     source, sport, target, dport, _, _, symmetric, *_ = vector
     rss = engine("rss")
 
@@ -156,7 +156,7 @@ def test_rss_1_3_a_key_of_16_bit_period_is_symmetric(engine, vector):
     assert hash_tuple(rss, PERIODIC_KEY, target, dport, source, sport) == symmetric
 
 
-def test_rss_1_1_padding_the_input_with_zeros_changes_nothing(engine):
+def test_r_1_1_padding_the_input_with_zeros_changes_nothing(engine):
     rss = engine("rss")
     short = np.arange(12, dtype=np.uint8)[None]
     padded = np.pad(short, ((0, 0), (0, 24)))
@@ -180,19 +180,19 @@ def test_rss_1_1_padding_the_input_with_zeros_changes_nothing(engine):
         (lambda rss: rss.toeplitz_v6(MS_KEY, [[1, 2, 3]], [[1] * 4], [4], [5]), r"shape \(n, 4\)"),
     ],
 )
-def test_rss_1_1_what_does_not_fit_is_refused(engine, call, message):
+def test_r_1_1_what_does_not_fit_is_refused(engine, call, message):
     with pytest.raises(ConfigError, match=message):
         call(engine("rss"))
 
 
-def test_rss_1_1_no_rows_are_no_hashes(engine):
+def test_r_1_1_no_rows_are_no_hashes(engine):
     rss = engine("rss")
 
     assert rss.toeplitz(MS_KEY, np.zeros((0, 12), np.uint8)).shape == (0,)
     assert rss.toeplitz_v4(MS_KEY, [], [], [], []).dtype == np.uint32
 
 
-def test_rss_1_1_tables_are_the_same(engine):
+def test_r_1_1_tables_are_the_same(engine):
     from emu.ref import rss as ref
 
     tables = engine("rss").toeplitz_tables(MS_KEY + b"not reached")
@@ -203,7 +203,7 @@ def test_rss_1_1_tables_are_the_same(engine):
 
 @pytest.mark.parametrize(("xfrm", "column"), [(0, 5), (1, 7), (2, 8)])
 @pytest.mark.parametrize("vector", VECTORS, ids=[v[0] for v in VECTORS])
-def test_rss_1_3_packets_through_input_xfrm(engine, vector, xfrm, column):
+def test_r_1_3_packets_through_input_xfrm(engine, vector, xfrm, column):
     source, sport, target, dport = vector[:4]
     rss = engine("rss")
     tables, entries = rss.toeplitz_tables(MS_KEY), np.arange(128, dtype=np.uint32) % 5
@@ -221,7 +221,7 @@ def test_rss_1_3_packets_through_input_xfrm(engine, vector, xfrm, column):
 @pytest.mark.parametrize(
     "fields", [0, ADDRESSES, RssField.IP_DST, RssField.L4_B_0_1, ALL, ALL & ~RssField.IP_SRC]
 )
-def test_rss_1_4_chosen_fields_are_hashed_in_order(engine, fields):
+def test_r_1_4_fields_are_hashed_in_order(engine, fields):
     rss = engine("rss")
     parts = {
         RssField.IP_SRC: b"\x0a\x01\x00\x02",
@@ -249,7 +249,7 @@ def test_rss_1_4_chosen_fields_are_hashed_in_order(engine, fields):
     assert queues.tolist() == [expected & 127]
 
 
-def test_rss_1_4_without_a_hash_the_packet_goes_to_queue_0(engine):
+def test_r_1_4_ip_alone_is_hashed_and_the_rest_goes_to_queue_0(engine):
     rss = engine("rss")
     arp = from_frames([bytes(12) + b"\x08\x06" + bytes(46)])
     entries = np.full(128, 3, dtype=np.uint32)
@@ -284,7 +284,7 @@ V6 = V4._replace(family=6, saddr=bytes(range(16)), daddr=bytes(range(16, 32)))
         ({"family": 0}, None),
     ],
 )
-def test_rss_1_4_the_flow_type_chooses_the_fields(engine, row, change, flow):
+def test_r_1_4_ports_and_protocol_choose_the_field_set(engine, row, change, flow):
     """Only the expected flow type has a field set: a hash says that it was the one looked at."""
     rss = engine("rss")
     sets = [0] * 8
@@ -309,7 +309,26 @@ def test_rss_1_4_the_flow_type_chooses_the_fields(engine, row, change, flow):
         assert others[1].tolist() == [HashType.NONE]
 
 
-def test_rss_1_4_each_nic_has_its_own_key_and_table(engine):
+@pytest.mark.parametrize(
+    ("fields", "kind"),
+    [
+        (ADDRESSES, HashType.L3),
+        (RssField.IP_DST, HashType.L3),
+        (RssField.L4_B_0_1, HashType.L4),
+        (RssField.IP_SRC | RssField.L4_B_2_3, HashType.L4),
+        (ALL, HashType.L4),
+    ],
+)
+def test_r_1_4_l4_is_what_a_hash_with_a_port_covers(engine, fields, kind):
+    rss = engine("rss")
+    tables, entries = rss.toeplitz_tables(MS_KEY), np.zeros(128, np.uint32)
+
+    _, types, _ = rss.rss_packets(table([V4, V6]), rss_row([fields] * 8), tables, entries)
+
+    assert types.tolist() == [kind, kind]
+
+
+def test_r_1_4_each_nic_has_its_own_key_and_table(engine):
     rss = engine("rss")
     rows = np.concatenate([rss_row([ALL] * 8, indirection=4), rss_row([ALL] * 8, indirection=8)])
     rows[1]["table_off"], rows[1]["indir_off"] = 36 * 256, 4
@@ -338,7 +357,7 @@ def test_rss_1_4_each_nic_has_its_own_key_and_table(engine):
         ({"fields": 1 << 8}, "fields of tcp4: got 0x100"),
     ],
 )
-def test_rss_1_4_what_a_lookup_could_leave_is_refused(engine, change, message):
+def test_r_1_4_what_a_lookup_could_leave_is_refused(engine, change, message):
     rss = engine("rss")
     rows, tables, entries = (
         rss_row([ALL] * 8),
@@ -352,7 +371,7 @@ def test_rss_1_4_what_a_lookup_could_leave_is_refused(engine, change, message):
         rss.rss_packets(table([V4]), rows, tables, entries)
 
 
-def test_rss_1_4_rows_of_another_kind_are_refused(engine):
+def test_r_1_4_rows_of_another_kind_are_refused(engine):
     rss = engine("rss")
     tables, entries = rss.toeplitz_tables(MS_KEY), np.zeros(128, np.uint32)
 
@@ -365,7 +384,7 @@ def test_rss_1_4_rows_of_another_kind_are_refused(engine):
 
 
 @given(row=hashing.rows(), bits=st.integers(0, 15), xfrm=st.sampled_from([1, 2]), key=hashing.keys)
-def test_rss_1_3_input_xfrm_is_symmetric(row, bits, xfrm, key):
+def test_r_1_3_input_xfrm_is_symmetric(row, bits, xfrm, key):
     """A field set that has both of a pair or none hashes both directions alike."""
     from emu._core import rss
 
