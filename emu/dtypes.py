@@ -331,7 +331,7 @@ OP = np.dtype(
 )
 
 SKB = np.dtype(
-    [  # 64 bytes, one row per skb that GRO gives to the stack
+    [  # 40 bytes, one row per skb that GRO gives to the stack
         ("first", "i8"),  # index of the packet it began with
         ("segs", "u4"),  # packets in it; gso_segs when more than 1
         ("len_bytes", "u4"),  # skb->len: from the octet behind the link header
@@ -346,7 +346,6 @@ SKB = np.dtype(
             "u1",
         ),  # flag octet of the first TCP header, FIN and PSH of the joined ones in it
         ("after", "i8"),  # packets that had entered this NAPI's GRO when it was delivered
-        ("pad", "u1", (24,)),
     ],
     align=True,
 )

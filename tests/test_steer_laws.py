@@ -420,6 +420,28 @@ def connected_udp_keeps_the_tx_queue_that_a_hash_chose():
     return host, [udp_frames(WEB, 1), udp_frames(WEB, 1, back=True)]
 
 
+def two_nics(queues, *sockets):
+    """A host whose second NIC has as many tx queues as said, the first one 4."""
+    return Host(
+        topology=Topology(cpus=8),
+        nics=[Nic(name="eth0", tx_queues=4), Nic(name="eth1", tx_queues=queues)],
+        sockets=sockets,
+        addresses=LOCAL_V4,
+    )
+
+
+@memory_case(Secret.TXHASH, names=(Secret.TXHASH,))
+def a_tx_queue_outlives_an_answer_through_a_nic_of_one_queue():
+    socket = Socket(name="c", proto="udp", bind="10.0.0.1:80", peer="10.1.0.1:1024")
+    return two_nics(1, socket), [udp_frames(WEB, 1)] * 3, [0, 1, 0]
+
+
+@memory_case(Secret.TXHASH, names=(Secret.TXHASH,))
+def a_tx_queue_that_another_nic_lacks_is_chosen_anew():
+    socket = Socket(name="c", proto="udp", bind="10.0.0.1:80", peer="10.1.0.1:1024")
+    return two_nics(2, socket), [udp_frames(WEB, 1)] * 3, [0, 1, 0]
+
+
 @memory_case(Secret.FLOW_HASH, names=(Secret.FLOW_HASH,))
 def a_pending_worker_stays_where_a_secret_hash_brought_it():
     six = Flow("2001:db8:1::1", 1024, "2001:db8::1", 80)
@@ -472,10 +494,11 @@ def frames_without_a_hash_share_a_ring_with_those_that_the_key_brought():
 @pytest.mark.parametrize("case", MEMORY_CASES)
 def test_what_is_remembered_keeps_what_it_hung_on(engine, case):
     make_case, bit, names = MEMORY_CASES[case]
-    host, bursts = make_case()
+    host, bursts, *nics = make_case()
     packets = from_frames(
         [frame for burst in bursts for frame in burst],
         arrival_ps=[at * 10**9 for at, burst in enumerate(bursts) for _ in burst],
+        nic=nics[0] if nics else 0,
     )
     before = steer(host, packets, engine=engine.name)
     free = np.flatnonzero((before.arrays["secrets"] & bit) == 0)

@@ -47,11 +47,22 @@ from emu._core.types cimport (
 from emu._core.xps cimport pick_tx
 
 
+cdef inline u32 free_row(const steer_t *s) noexcept nogil:
+    """A row of the pool that no skb is in."""
+    return s.spare[s.spare_count - 1] if s.spare_count else s.skb_rows
+
+
+cdef inline void take_row(steer_t *s, u32 row) noexcept nogil:
+    """The free row has become an skb."""
+    if s.spare_count:
+        s.spare_count -= 1
+    else:
+        s.skb_rows += 1
+
+
 cdef inline skb_decision_t *new_decision(steer_t *s, u32 row, i32 napi_cpu) noexcept nogil:
     """The next place in delivery order, for the skb in this row."""
     cdef skb_decision_t *d = &s.decided[s.delivered]
-    s.delivery[s.delivered] = row
-    s.delivered += 1
     d.direction = s.direction[s.skbs[row].first]
     d.drop = d.tx_of = d.stage = d.secrets = 0
     d.pad[0] = d.pad[1] = d.pad[2] = 0
@@ -59,6 +70,22 @@ cdef inline skb_decision_t *new_decision(steer_t *s, u32 row, i32 napi_cpu) noex
     d.socket = d.app_cpu = d.backlog_cpu = d.tx_nic = d.tx_queue = d.completion_cpu = -1
     d.scanned = d.walked = 0
     return d
+
+
+cdef inline void finish_skb(steer_t *s, u32 row, const skb_decision_t *d) noexcept nogil:
+    """The skb has come to its end: it and its packets' columns are written, and the row is free again."""
+    cdef i32 packet = s.last_packet[row]
+    cdef i32 before
+    s.out_skbs[s.delivered] = s.skbs[row]
+    while packet >= 0:
+        before = s.skb_of[packet]
+        s.skb_of[packet] = <i32>s.delivered
+        s.packet_drop[packet] = d.drop
+        s.packet_secrets[packet] = d.secrets
+        packet = before
+    s.delivered += 1
+    s.spare[s.spare_count] = row
+    s.spare_count += 1
 
 
 cdef inline bint hash_depends_on_key(steer_t *s, i64 first) noexcept nogil:
@@ -148,12 +175,10 @@ cdef inline u8 local_drop(steer_t *s, const skb_t *skb, i64 first) noexcept nogi
     return DROP_NONE
 
 
-cdef inline void deliver_skb(steer_t *s, u32 row, i32 napi_cpu, i32 nic, i32 rxq) noexcept nogil:
-    """One skb from napi_cpu to its end. rxq: rx queue within the NIC that the skb recorded, -1 none."""
-    cdef skb_t *skb = &s.skbs[row]
+cdef inline void decide_skb(steer_t *s, skb_decision_t *d, skb_t *skb, i32 nic, i32 rxq) noexcept nogil:
+    """Everything the stack decides for an skb. rxq: rx queue within the NIC that the skb recorded, -1 none."""
     cdef i64 first = skb.first
     cdef const packets_t *p = s.p
-    cdef skb_decision_t *d = new_decision(s, row, napi_cpu)
     cdef const nic_t *device = &s.nics[nic]
     cdef found_t found
     cdef flow_t flow
@@ -194,3 +219,10 @@ cdef inline void deliver_skb(steer_t *s, u32 row, i32 napi_cpu, i32 nic, i32 rxq
     flow.family = p.family[first]
     flow.mix = flow_mix(flow.faddr, flow.laddr, flow.fport, flow.lport)
     reply(s, d, <u32>found.sock, &flow, nic, rxq)
+
+
+cdef inline void deliver_skb(steer_t *s, u32 row, i32 napi_cpu, i32 nic, i32 rxq) noexcept nogil:
+    """One skb from napi_cpu to its end."""
+    cdef skb_decision_t *d = new_decision(s, row, napi_cpu)
+    decide_skb(s, d, &s.skbs[row], nic, rxq)
+    finish_skb(s, row, d)

@@ -46,7 +46,6 @@ cdef struct skb_t:
     u8 csum_level
     u8 tcp_flags
     i64 after
-    u8 pad[24]
 
 cdef struct gro_cfg_t:
     # dtypes.GRO_CFG

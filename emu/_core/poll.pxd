@@ -12,7 +12,7 @@ from emu._core.cpumap cimport (
     cpumap_step_flush,
     cpumap_target,
 )
-from emu._core.deliver cimport deliver_skb
+from emu._core.deliver cimport deliver_skb, free_row, placed_by_rss_key, take_row
 from emu._core.gro cimport gro_receive
 from emu._core.gro_held cimport gro_cfg_t, gro_deliver, gro_flush, gro_t
 from emu._core.lookup cimport emu_prefetch, packet_ehash
@@ -22,6 +22,7 @@ from emu._core.state cimport (
     COUNT_GRO,
     DROP_CPUMAP_RING_FULL,
     NO_CPUMAP,
+    SECRET_RSS_KEY,
     nic_t,
     steer_t,
 )
@@ -86,12 +87,17 @@ cdef inline void receive_one(
     steer_t *s, gro_t *g, const gro_cfg_t *cfg, i64 i, u32 hash, u8 hash_type, i64 jiffy
 ) noexcept nogil:
     """napi_gro_receive for packet i."""
-    cdef u32 row = s.skb_rows
+    cdef u32 row = free_row(s)
     cdef u32 joined = row
-    s.gro_result[i] = gro_receive(g, cfg, s.p, s.blob, s.skbs, i, row, hash, hash_type, jiffy, &joined)
-    s.skb_of[i] = <i32>joined
+    s.gro_result[i] = gro_receive(
+        g, cfg, s.p, s.blob, s.skbs, i, row, hash, hash_type, jiffy, &joined
+    )
     if joined == row:
-        s.skb_rows += 1
+        take_row(s, row)
+        s.skb_of[i] = -1
+    else:
+        s.skb_of[i] = s.last_packet[joined]
+    s.last_packet[joined] = <i32>i
     s.counts[COUNT_GRO] += 1
 
 
@@ -156,6 +162,8 @@ cdef inline void run_cpumap(steer_t *s, i32 nic, u32 producer, i64 jiffy) noexce
     cdef u32 k
     for k in range(s.cpumap.lost_count):
         s.packet_drop[s.cpumap.lost[k]] = DROP_CPUMAP_RING_FULL
+        if placed_by_rss_key(s, s.cpumap.lost[k]):
+            s.packet_secrets[s.cpumap.lost[k]] = SECRET_RSS_KEY
     s.cpumap.lost_count = 0
     for k in range(woken):
         run_kthread(s, nic, s.cpumap.woken[k], jiffy)

@@ -87,12 +87,15 @@ cdef inline void send_from(
         secrets = choice_secrets(&s.xps[nic], cpu_secrets, sk_rx, rx_secrets)
         if used_hash:
             secrets |= SECRET_TXHASH
-        if keeps and queue == state.tx_queue and not used_hash:
-            # A queue that was there already still hangs on what it hung on when it was chosen.
-            secrets = state.tx_secrets
+        if keeps and s.xps[nic].real_num_tx_queues > 1:
+            # Whether the queue that was there is kept, and which it is, hangs on what it hung on then.
+            if state.tx_queue >= 0:
+                secrets = state.tx_secrets | (
+                    secrets if <u32>state.tx_queue >= s.xps[nic].real_num_tx_queues else 0
+                )
+            state.tx_secrets = secrets
         if row.state == SOCK_ESTABLISHED:
             state.tx_queue = cached
-            state.tx_secrets = secrets
         d.secrets |= secrets
     else:
         d.secrets |= choice_secrets(&s.xps[nic], cpu_secrets, sk_rx, rx_secrets)

@@ -1,5 +1,5 @@
 """A captured packet that the host sent: whose it is, and its tx queue (docs/steer.md)."""
-from emu._core.deliver cimport new_decision
+from emu._core.deliver cimport finish_skb, free_row, new_decision, take_row
 from emu._core.gro_held cimport skb_t
 from emu._core.lookup cimport lookup_tuple
 from emu._core.lookup_table cimport found_t
@@ -22,9 +22,9 @@ from emu._core.types cimport PF_HAS_PORTS, i32, i64, packets_t, u8, u32
 
 cdef inline u32 new_sent_skb(steer_t *s, i64 i) noexcept nogil:
     """A row for the packet: one skb of its own, as the table describes it."""
-    cdef u32 row = s.skb_rows
+    cdef u32 row = free_row(s)
     cdef skb_t *skb = &s.skbs[row]
-    s.skb_rows += 1
+    take_row(s, row)
     skb.first = i
     skb.segs = 1
     skb.len_bytes = s.p.wire_bytes[i] - s.p.l3_off[i]
@@ -33,16 +33,16 @@ cdef inline u32 new_sent_skb(steer_t *s, i64 i) noexcept nogil:
     skb.ip_summed = s.p.ip_summed[i]
     skb.tcp_flags = <u8>(s.p.tcp_w12[i] >> 16)
     skb.after = 0
-    s.skb_of[i] = <i32>row
+    s.skb_of[i] = -1
+    s.last_packet[row] = <i32>i
     s.gro_result[i] = GRO_BYPASS
     return row
 
 
-cdef inline void send_packet(steer_t *s, i64 i) noexcept nogil:
-    """Decide for one sent packet."""
+cdef inline void decide_sent(steer_t *s, skb_decision_t *d, i64 i) noexcept nogil:
+    """Whose the packet is, and the queue it takes."""
     cdef const packets_t *p = s.p
     cdef i32 nic = p.nic[i]
-    cdef skb_decision_t *d = new_decision(s, new_sent_skb(s, i), -1)
     cdef i32 irq_cpu = s.rxq_irq_cpu[s.nics[nic].rxq_first]
     cdef found_t found
     cdef flow_t flow
@@ -79,3 +79,11 @@ cdef inline void send_packet(steer_t *s, i64 i) noexcept nogil:
     send_from(
         s, d, <u32>found.sock, &flow, nic, d.app_cpu, d.secrets & SECRET_THREAD, sk_rx, rx_secrets
     )
+
+
+cdef inline void send_packet(steer_t *s, i64 i) noexcept nogil:
+    """Decide for one sent packet."""
+    cdef u32 row = new_sent_skb(s, i)
+    cdef skb_decision_t *d = new_decision(s, row, -1)
+    decide_sent(s, d, i)
+    finish_skb(s, row, d)

@@ -155,13 +155,18 @@ cdef struct steer_t:
     u32 *scheduled        # psocks whose workers run at the end of the poll
     u32 scheduled_count
     u32 *rx_list          # rows that GRO gives to the stack, of the poll at hand
+    # Skbs on their way: a pool of rows that are used again, so that it stays in the cache.
+    skb_t *skbs
+    u32 skb_rows          # rows of the pool that have been used at all
+    u32 *spare            # rows that are free again
+    u32 spare_count
+    i32 *last_packet      # per row, the packet that joined last
     # Results.
-    skb_t *skbs           # by row, in order of allocation
-    u32 skb_rows
-    u32 *delivery         # row of the d-th skb given to the stack
-    skb_decision_t *decided  # of the d-th skb given to the stack
+    skb_t *out_skbs       # of the d-th skb given to the stack
+    skb_decision_t *decided
     u32 delivered
-    i32 *skb_of           # row per packet, -1 none
+    i32 *skb_of           # per packet: the one before it in its skb while that is on its way, then its d; -1 none
     u8 *gro_result        # per packet
-    u8 *packet_drop       # per packet, for those that never became an skb
+    u8 *packet_drop       # per packet
+    u8 *packet_secrets    # per packet
     u64 counts[9]

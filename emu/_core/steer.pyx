@@ -8,7 +8,6 @@ from emu import dtypes
 from emu._core.rss import toeplitz_tables
 
 from emu._core.cpumap cimport DESIGN_PLAIN, cpumap_free, cpumap_init
-from emu._core.deliver cimport placed_by_rss_key
 from emu._core.direction cimport DIR_SENT, direction_of
 from emu._core.gro_held cimport gro_cfg_t, gro_init, gro_t, skb_t
 from emu._core.lookup cimport lookup_free, lookup_init
@@ -21,7 +20,6 @@ from emu._core.sockmap cimport psock_init, psock_t
 from emu._core.state cimport (
     COUNT_RSS,
     GRO_BYPASS,
-    SECRET_RSS_KEY,
     nic_t,
     op_t,
     skb_decision_t,
@@ -97,8 +95,9 @@ cdef class Steering:
     cdef steer_t s
     cdef object plan
     cdef list kept
+    cdef object skb_array
     cdef object decided_array
-    cdef object gro_array
+    cdef dict columns
     cdef u32 rx_queues
     cdef u32 entries
     cdef Py_ssize_t packets
@@ -116,14 +115,14 @@ cdef class Steering:
         free(self.s.napis)
         free(self.s.kthreads)
 
-    cdef const u8 *keep(self, object array, str dtype) except NULL:
+    cdef u8 *keep(self, object array, str dtype) except NULL:
         """Address of an array's first byte; an empty array gets one zero element, so that the address is valid."""
         array = np.ascontiguousarray(array, dtype=dtype) if dtype else np.ascontiguousarray(array)
         if array.size == 0:
             array = np.zeros(1, dtype=array.dtype)
         self.kept.append(array)
         cdef const u8[::1] view = array.reshape(-1).view(np.uint8)
-        return &view[0]
+        return <u8 *>&view[0]
 
     def __init__(self, plan, arrived, Py_ssize_t most_taken):
         """Allocate for a plan; most_taken: packets of the largest poll."""
@@ -155,24 +154,38 @@ cdef class Steering:
         self.rx_queues = len(plan.rxq_irq_cpu)
         self.entries = len(plan.cpumap_cpu)
         self.allocate_results(n)
+        self.allocate_pool(most_taken)
         self.allocate_queues(most_taken)
         self.allocate_sockets()
 
     cdef u8 *room(self, Py_ssize_t count, Py_ssize_t size) except NULL:
         """Zeroed memory that lives as long as the run."""
-        return <u8 *>self.keep(np.zeros(max(count, 1) * size, dtype=np.uint8), "")
+        return self.keep(np.zeros(max(count, 1) * size, dtype=np.uint8), "")
 
     cdef int allocate_results(self, Py_ssize_t n) except -1:
         """Rows for every packet; what is never written is never paged in."""
-        self.s.skbs = <skb_t *>self.room(n, sizeof(skb_t))
-        self.s.delivery = <u32 *>self.room(n, sizeof(u32))
-        self.decided_array = np.zeros(max(n, 1) * sizeof(skb_decision_t), dtype=np.uint8)
+        self.skb_array = np.empty(max(n, 1) * sizeof(skb_t), dtype=np.uint8)
+        self.s.out_skbs = <skb_t *>self.keep(self.skb_array, "")
+        self.decided_array = np.empty(max(n, 1) * sizeof(skb_decision_t), dtype=np.uint8)
         self.s.decided = <skb_decision_t *>self.keep(self.decided_array, "")
-        self.s.skb_of = <i32 *>self.room(n, sizeof(i32))
-        self.gro_array = np.full(n, GRO_BYPASS, dtype=np.uint8)
-        self.s.gro_result = self.keep(self.gro_array, "")
-        self.s.packet_drop = self.room(n, 1)
-        memset(self.s.skb_of, 0xFF, n * sizeof(i32))
+        self.columns = {
+            "gro": np.full(n, GRO_BYPASS, dtype=np.uint8),
+            "skb": np.full(n, -1, dtype=np.int32),
+            "drop": np.zeros(n, dtype=np.uint8),
+            "secrets": np.zeros(n, dtype=np.uint8),
+        }
+        self.s.gro_result = self.keep(self.columns["gro"], "")
+        self.s.skb_of = <i32 *>self.keep(self.columns["skb"], "")
+        self.s.packet_drop = self.keep(self.columns["drop"], "")
+        self.s.packet_secrets = self.keep(self.columns["secrets"], "")
+        return 0
+
+    cdef int allocate_pool(self, Py_ssize_t most_taken) except -1:
+        """Rows for all skbs that can be on their way at once: what every NAPI holds, and one poll's."""
+        cdef Py_ssize_t rows = 64 * (<Py_ssize_t>self.rx_queues + self.entries) + most_taken + 1
+        self.s.skbs = <skb_t *>self.room(rows, sizeof(skb_t))
+        self.s.spare = <u32 *>self.room(rows, sizeof(u32))
+        self.s.last_packet = <i32 *>self.room(rows, sizeof(i32))
         return 0
 
     cdef int allocate_queues(self, Py_ssize_t most_taken) except -1:
@@ -236,44 +249,14 @@ cdef class Steering:
 
     def results(self):
         """What `run` answers."""
-        cdef Py_ssize_t i
-        cdef u32 d
         cdef u32 m = self.s.delivered
-        skb_array = np.full(self.packets, -1, dtype=np.int32)
-        drop_array = np.zeros(self.packets, dtype=np.uint8)
-        secrets_array = np.zeros(self.packets, dtype=np.uint8)
-        cdef i32[::1] skb = skb_array
-        cdef u8[::1] drop = drop_array
-        cdef u8[::1] secrets = secrets_array
-        place_array = np.zeros(max(self.s.skb_rows, 1), dtype=np.int32)
-        cdef i32[::1] place = place_array
-        with nogil:
-            for d in range(m):
-                place[self.s.delivery[d]] = <i32>d
-            for i in range(self.packets):
-                if self.s.skb_of[i] >= 0:
-                    skb[i] = place[self.s.skb_of[i]]
-                    drop[i] = self.s.decided[skb[i]].drop
-                    secrets[i] = self.s.decided[skb[i]].secrets
-                    continue
-                drop[i] = self.s.packet_drop[i]
-                if placed_by_rss_key(&self.s, i):
-                    secrets[i] = SECRET_RSS_KEY
-        skb_bytes = np.empty(max(m, 1) * sizeof(skb_t), dtype=np.uint8)
-        cdef u8[::1] skb_view = skb_bytes
-        cdef skb_t *skbs = <skb_t *> &skb_view[0]
-        with nogil:
-            for d in range(m):
-                skbs[d] = self.s.skbs[self.s.delivery[d]]
-        counts = np.array([self.s.counts[d] for d in range(len(dtypes.STEER_STAGES))], dtype=np.uint64)
+        cdef u32 k
+        counts = [self.s.counts[k] for k in range(len(dtypes.STEER_STAGES))]
         return {
-            "gro": self.gro_array,
-            "skb": skb_array,
-            "drop": drop_array,
-            "secrets": secrets_array,
-            "skbs": skb_bytes.view(dtypes.SKB)[:m],
-            "decided": self.decided_array.view(dtypes.SKB_DECISION)[:m],
-            "counts": counts,
+            **self.columns,
+            "skbs": self.skb_array[: m * sizeof(skb_t)].view(dtypes.SKB),
+            "decided": self.decided_array[: m * sizeof(skb_decision_t)].view(dtypes.SKB_DECISION),
+            "counts": np.array(counts, dtype=np.uint64),
         }
 
     cdef u8 *completes(self, const i32 *queue, const i32 *count, const i64 *time_ps, Py_ssize_t n) except NULL:

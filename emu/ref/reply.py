@@ -165,13 +165,17 @@ def send_from(
     )
     if used_hash and secret == Secret.FLOW_HASH:
         host.counts["flow_hash"] += 1
+    queues = host.nics[nic].xps.real_num_tx_queues
     secrets = choice_secrets(host, nic, sender) | (secret if used_hash else Secret(0))
-    if connected and row["proto"] == UDP:
-        # A queue that was there already still hangs on what it hung on when it was chosen.
-        kept = queue == state.tx_queue and not used_hash
-        secrets = state.tx_secrets if kept else secrets
+    if connected and row["proto"] == UDP and queues > 1:
+        # Whether the queue that was there is kept, and which it is, hangs on what it hung on then.
+        if 0 <= state.tx_queue < queues:
+            secrets = state.tx_secrets
+        elif state.tx_queue >= queues:
+            secrets |= state.tx_secrets
+        state.tx_secrets = secrets
     if connected:
-        state.tx_queue, state.tx_secrets = stored, secrets
+        state.tx_queue = stored
     decision.secrets |= secrets
     place_on_queue(host, decision, nic, queue)
     host.rec.note(
