@@ -14,7 +14,7 @@ from emu.model.nic import Cpumap, Gro, Nic, Rss
 from emu.model.packets import Packets
 from emu.model.polls import Polls
 from emu.model.secrets import Secrets
-from emu.model.sockets import Cbpf, Sockmap, Socket
+from emu.model.sockets import Cbpf, Socket, Sockmap
 from emu.model.topology import Topology
 from emu.run import steer
 

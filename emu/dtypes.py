@@ -1,8 +1,8 @@
 """The layout law: every column and record that an engine sees, and every code that stands in one.
 
-The core overlays C structs on these (``_core/types.pxd``); ``tests/test_layout.py`` holds both to the same order
-and width. Addresses are the network bytes loaded little-endian into ``u32`` words (SOCK-7), IPv4 in word 0 with the
-other three zero. Ports and lengths are host integers.
+The core overlays C structs on these (``_core/types.pxd``); ``tests/test_layout.py`` holds both to
+the same order and width. Addresses are the network bytes loaded little-endian into ``u32`` words
+(SOCK-7), IPv4 in word 0 with the other three zero. Ports and lengths are host integers.
 """
 
 from __future__ import annotations
@@ -101,7 +101,10 @@ class IpSummed(IntEnum):
 
 
 class HashType(IntEnum):
-    """What a hash covers; only L4 from hardware, or any from software, counts as skb->hash (receive.md 2.1)."""
+    """What a hash covers.
+
+    Only L4 from hardware, or any from software, counts as skb->hash (receive.md 2.1).
+    """
 
     NONE = 0
     L2 = 1
@@ -141,7 +144,7 @@ class Secret(IntFlag):
 
 
 class Drop(IntEnum):
-    """Why a packet ended without a socket; names as the kernel's SKB_DROP_REASON_* where one exists."""
+    """Why a packet ended without a socket; named as SKB_DROP_REASON_* where the kernel has one."""
 
     NONE = 0
     NO_SOCKET = 1
@@ -165,7 +168,7 @@ class TxOf(IntEnum):
 
 
 FLOW_KEY = np.dtype(
-    [  # one row per packet whose flow-hash input is not just the columns (VLAN, label, tunnel, GRE key, ESP ...)
+    [  # one row per packet whose flow-hash input is more than the columns: VLAN, label, tunnel ...
         ("block", "u1", (72,)),  # receive.md 2.2, the hashed bytes after ordering
         ("len", "u1"),  # 40, 44, 48 or 72
         ("l4", "u1"),  # 1 when ports or a flow label stand in it
@@ -199,7 +202,7 @@ RSS = np.dtype(
 )
 
 SOCKET = np.dtype(
-    [  # 128 bytes, one row per socket, in the order the sockets were opened
+    [  # 120 bytes, one row per socket, in the order the sockets were opened
         ("family", "u1"),  # 4 or 6
         ("proto", "u1"),  # 6 or 17
         ("state", "u1"),  # SockState
@@ -272,6 +275,7 @@ LOOKUP_CFG = np.dtype(
         ("cpu_aware", "u1"),  # SO_INCOMING_CPU counts in a group (SOCK-45), or in 4.4's score
         ("tcp_port_added", "u1"),  # the local TCP port is added outside jhash (SOCK-12)
         ("udp_conn_stays", "u1"),  # 6.12: a connected member stays in its group (SOCK-56)
+        ("pad", "u2"),
         ("udp_slots", "u4"),  # slots of the tables by port and address: UDP's two and TCP's lhash2
         ("ncpus", "u4"),
     ],
@@ -291,7 +295,7 @@ class CpumapRule(IntEnum):
     """What the XDP program keys the map with."""
 
     RX_QUEUE = 0
-    HASH = 1  # a hash of the addresses and ports the program computes itself: jhash_3words-like, no secret
+    HASH = 1  # the program's own hash of addresses and ports, in which no secret enters
     SADDR = 2
     FIXED = 3
 
@@ -417,10 +421,10 @@ def allocate(columns: tuple[Column, ...], rows: int) -> dict[str, NDArray[np.gen
 def addresses(
     columns: tuple[Column, ...], arrays: Mapping[str, NDArray[np.generic]]
 ) -> NDArray[np.uint64]:
-    """The columns' memory addresses in declared order: the core overlays a struct of pointers on this.
+    """The columns' memory addresses in declared order: the core overlays a struct of pointers.
 
     Raises:
-        TypeError: a column has another dtype, width or length than declared, or is not C-contiguous.
+        TypeError: a column has another dtype, width or length than declared, or gaps.
     """
     rows = len(next(iter(arrays.values())))
     out = np.empty(len(columns), dtype=np.uint64)

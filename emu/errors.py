@@ -1,4 +1,4 @@
-"""The error classes. A user's mistake is a `ConfigError` of one line; a broken invariant is an `EngineFault`."""
+"""The error classes: a user's mistake is a `ConfigError`, a broken invariant an `EngineFault`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ class EmuError(Exception):
 
 
 class ConfigError(EmuError, ValueError):
-    """A mistake in what the user gave: one line that says where, what was given, what is allowed, the fix.
+    """A user's mistake in one line: where, what was given, what is allowed, the fix.
 
     The command line prints it and exits with status 2.
     """

@@ -1,4 +1,7 @@
-"""Why one packet landed where it did: what the reference recorded while it decided. Decides nothing itself."""
+"""Why one packet landed where it did: what the reference recorded while it decided.
+
+Decides nothing itself.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ class Explanation:
 
     Attributes:
         packet: its row.
-        entries: what the reference said, in order: rules with their outcome and numbers, notes of the stages.
+        entries: what the reference said, in order: rules with outcome and numbers, and notes.
         decisions: the whole steer that the packet was part of.
     """
 

@@ -16,7 +16,7 @@ def parse_duration_ps(text: str, where: str = "duration") -> int:
     """Picoseconds of a duration such as ``"10us"``.
 
     Raises:
-        ConfigError: no number with one of the units ps, ns, us, ms, s; not a whole number of picoseconds.
+        ConfigError: no number with a unit of ps, ns, us, ms, s; no whole number of picoseconds.
     """
     match = _DURATION.fullmatch(text)
     if match is None:

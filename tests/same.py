@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from emu.io.plans import dump_plan
 from emu.model.host import Host
 from emu.model.lower import lower
 from emu.model.ops import Op
@@ -85,11 +86,11 @@ def assert_same(
     if not found:
         return
     where = Path(tempfile.gettempdir()) / "emu-difference"
-    lower(host, packets, ops).dump(where.with_suffix(".plan.npz"))
+    dump_plan(lower(host, packets, ops), where.with_suffix(".plan.npz"))
     np.savez(where.with_suffix(".polls.npz"), order=left.polls.order, **polls(left))
     raise AssertionError(
         f"{found}\n"
         f"to see it again: emu.run.decide(host, plan, polls, engine) with the plan that\n"
-        f"emu.model.plan.Plan.load reads from {where}.plan.npz, the polls of {where}.polls.npz,\n"
+        f"emu.io.plans.load_plan reads from {where}.plan.npz, the polls of {where}.polls.npz,\n"
         f"host = {host!r}\nops = {list(ops)!r}"
     )

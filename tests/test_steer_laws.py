@@ -54,6 +54,10 @@ ANSWER = (
     "completion_cpu",
     "drop",
 )
+# Whose packet comes first at a socket or a worker that remembers it: other polls (another RSS key)
+# and other sockets (other hash secrets) change that for everyone, and no packet is marked for it.
+REMEMBERED = ("backlog_cpu", "tx_queue", "completion_cpu")
+SETTLED = tuple(name for name in ANSWER if name not in REMEMBERED)
 NEVER_AN_SKB = (Drop.CPUMAP_RING_FULL, Drop.XDP_DROP)
 
 
@@ -235,14 +239,15 @@ def test_order_within_a_flow_is_kept(data):
 def law_an_skb_holds_packets_of_one_flow(host, packets, decisions):
     for row, members in members_of(decisions).items():
         first = int(decisions.skbs["first"][row])
-        for name in ("family", "ip_proto", "sport", "dport", "nic", "vlan_tci"):
+        cpumap = host.nics[packets.nic[first]].cpumap
+        names = ["family", "ip_proto", "sport", "dport", "nic"]
+        # A frame of a cpumap has lost a tag that was in metadata.
+        for name in names if cpumap else [*names, "vlan_tci"]:
             column = packets.columns[name]
             assert (column[members] == column[first]).all(), name
         assert (packets.saddr[members] == packets.saddr[first]).all()
         assert (packets.daddr[members] == packets.daddr[first]).all()
-        assert len(set(decisions.arrays["rx_queue"][members].tolist())) == 1 or (
-            host.nics[packets.nic[first]].cpumap is not None
-        )
+        assert cpumap or len(set(decisions.arrays["rx_queue"][members].tolist())) == 1
 
 
 def law_the_columns_of_packets_are_those_of_their_skbs(host, packets, decisions):
@@ -292,9 +297,15 @@ def other_secrets(secrets: Secrets, other: Secrets, bit: Secret) -> Secrets:
     return attrs.evolve(secrets, **{name: getattr(other, name) for name in fields})
 
 
-def same_answers(left: Decisions, right: Decisions, rows: np.ndarray, packets: Packets) -> None:
+def same_answers(
+    left: Decisions,
+    right: Decisions,
+    rows: np.ndarray,
+    packets: Packets,
+    columns: tuple[str, ...] = ANSWER,
+) -> None:
     """Fail with the first packet of *rows* whose answer is not the same."""
-    for name in ANSWER:
+    for name in columns:
         mine, other = left.column(name)[rows], right.column(name)[rows]
         wrong = np.flatnonzero(mine != other)
         if len(wrong):
@@ -318,8 +329,9 @@ def test_a_packet_hangs_on_no_secret_that_it_does_not_name(bit, data):
     for seed in seeds:
         secrets = other_secrets(host.secrets, Secrets.from_seed(seed), bit)
         after = steer(host.replace(secrets=secrets), packets)
-        same_answers(before, after, free, packets)
-        assert ((after.arrays["secrets"][free] & bit) == 0).all()
+        order_stays = bit in (Secret.FLOW_HASH, Secret.TXHASH)
+        same_answers(before, after, free, packets, ANSWER if order_stays else SETTLED)
+        assert not order_stays or ((after.arrays["secrets"][free] & bit) == 0).all()
 
 
 @settings(max_examples=60)
@@ -332,7 +344,7 @@ def test_an_exact_decision_does_not_change_with_the_secrets(data):
 
     after = steer(host.replace(secrets=Secrets.from_seed(data.draw(st.integers(0, 99)))), packets)
 
-    same_answers(before, after, exact, packets)
+    same_answers(before, after, exact, packets, SETTLED)
 
 
 def law_the_summary_adds_up(host, packets, decisions):

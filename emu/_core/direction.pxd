@@ -21,7 +21,8 @@ cdef inline bint is_own(
     return False
 
 cdef inline u8 direction_of(
-    const packets_t *p, Py_ssize_t i, const u8 *family, const u32 *words, Py_ssize_t n, bint forwarding
+    const packets_t *p, Py_ssize_t i, const u8 *family, const u32 *words, Py_ssize_t n,
+    bint forwarding,
 ) noexcept nogil:
     """The way of packet i."""
     cdef u8 version = p.family[i]

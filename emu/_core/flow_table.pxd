@@ -1,4 +1,4 @@
-"""A hash table of connected sockets by 4-tuple: open addressing, the hash kept beside the socket (SOCK-64, SOCK-73).
+"""A hash table of connected sockets by 4-tuple (SOCK-64, SOCK-73): open addressing, hashes kept.
 
 Entries of one hash stand newest first, as in the kernel's chains. Never more than half full.
 """
@@ -50,7 +50,8 @@ cdef inline int flows_add(flow_table_t *f, u32 hash, u32 sock) noexcept nogil:
     if 2 * <u64>(f.count + 1) > <u64>f.mask + 1:
         if flows_init(&bigger, 2 * (f.count + 1)) < 0:
             return -1
-        # Backwards, so that older entries of a hash are put first; a run that wraps is entered at its true end.
+        # Backwards, so that older entries of a hash are put first; a run that wraps is entered at
+        # its true end.
         at = <u64>f.mask + 1
         while f.slots[f.mask].sock_plus1 and f.slots[at & f.mask].sock_plus1:
             at += 1

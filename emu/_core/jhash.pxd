@@ -1,4 +1,7 @@
-"""jhash and the socket hashes built on it (SOCK-1..17; include/linux/jhash.h, inet_ehashfn, inet6_ehashfn)."""
+"""jhash and the socket hashes built on it (SOCK-1..17).
+
+include/linux/jhash.h; inet_ehashfn, inet6_ehashfn.
+"""
 from emu._core.types cimport u16, u32
 
 cdef enum:
@@ -85,7 +88,9 @@ cdef inline u32 network_port(u16 port) noexcept nogil:
     return <u32>((port >> 8) | ((port & 0xFF) << 8))
 
 
-cdef inline u32 ehash4(u32 laddr, u16 lport, u32 faddr, u16 fport, u32 secret, bint port_added) noexcept nogil:
+cdef inline u32 ehash4(
+    u32 laddr, u16 lport, u32 faddr, u16 fport, u32 secret, bint port_added
+) noexcept nogil:
     """Hash an IPv4 4-tuple (SOCK-10..12); *secret* holds the netns' mix."""
     if port_added:
         return lport + jhash_3words(laddr, faddr, network_port(fport), secret)
@@ -96,7 +101,7 @@ cdef inline u32 ehash6(
     const u32 *laddr, u16 lport, const u32 *faddr, u16 fport, u32 secret, u32 addr_secret,
     bint port_added, bint xor_words,
 ) noexcept nogil:
-    """Hash an IPv6 4-tuple (SOCK-13; SOCK-14 with *xor_words*): only the last word of *laddr* enters."""
+    """Hash an IPv6 4-tuple (SOCK-13; SOCK-14 with *xor_words*): of *laddr* only the last word."""
     cdef u32 fhash
     if xor_words:
         fhash = jhash_3words(faddr[0] ^ faddr[1], faddr[2], faddr[3], addr_secret)

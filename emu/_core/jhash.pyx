@@ -40,12 +40,13 @@ cdef Py_ssize_t _same_length(Py_ssize_t a, Py_ssize_t b, Py_ssize_t c, Py_ssize_
 
 
 def ehash_v4(
-    const u32[::1] laddr, const u16[::1] lport, const u32[::1] faddr, const u16[::1] fport, u32 secret,
-    *, bint port_added=False,
+    const u32[::1] laddr, const u16[::1] lport, const u32[::1] faddr, const u16[::1] fport,
+    u32 secret, *, bint port_added=False,
 ):
-    """Hash IPv4 4-tuples: four arrays of n, addresses as words, ports as numbers, to ``uint32[n]`` (SOCK-10..12).
+    """Hash IPv4 4-tuples (SOCK-10..12).
 
-    secret: the protocol's secret plus the netns' mix.
+    Four arrays of n, addresses as words, ports as numbers, to ``uint32[n]``. secret: the
+    protocol's secret plus the netns' mix.
     """
     cdef Py_ssize_t n = _same_length(laddr.shape[0], lport.shape[0], faddr.shape[0], fport.shape[0])
     out_array = np.empty(n, dtype=np.uint32)
@@ -58,10 +59,13 @@ def ehash_v4(
 
 
 def ehash_v6(
-    const u32[:, ::1] laddr, const u16[::1] lport, const u32[:, ::1] faddr, const u16[::1] fport, u32 secret,
-    u32 addr_secret, *, bint port_added=False, bint xor_words=False,
+    const u32[:, ::1] laddr, const u16[::1] lport, const u32[:, ::1] faddr, const u16[::1] fport,
+    u32 secret, u32 addr_secret, *, bint port_added=False, bint xor_words=False,
 ):
-    """Hash IPv6 4-tuples: addresses ``uint32[n, 4]``, ports ``uint16[n]``, to ``uint32[n]`` (SOCK-13, SOCK-14)."""
+    """Hash IPv6 4-tuples (SOCK-13, SOCK-14).
+
+    Addresses ``uint32[n, 4]`` and ports ``uint16[n]`` to ``uint32[n]``.
+    """
     cdef Py_ssize_t n = _same_length(laddr.shape[0], lport.shape[0], faddr.shape[0], fport.shape[0])
     if laddr.shape[1] != 4 or faddr.shape[1] != 4:
         raise ValueError("an IPv6 address has 4 words")
@@ -71,13 +75,14 @@ def ehash_v6(
     with nogil:
         for i in range(n):
             out[i] = ehash6(
-                &laddr[i, 0], lport[i], &faddr[i, 0], fport[i], secret, addr_secret, port_added, xor_words
+                &laddr[i, 0], lport[i], &faddr[i, 0], fport[i], secret, addr_secret,
+                port_added, xor_words,
             )
     return out_array
 
 
 def portaddr_v4(const u32[::1] address, const u16[::1] port, u32 hash_mix):
-    """Hash IPv4 addresses with ports: ``uint32[n]``, ``uint16[n]`` to ``uint32[n]`` (SOCK-15)."""
+    """Hash IPv4 addresses and ports: ``uint32[n]``, ``uint16[n]`` to ``uint32[n]`` (SOCK-15)."""
     cdef Py_ssize_t n = _same_length(address.shape[0], port.shape[0], port.shape[0], port.shape[0])
     out_array = np.empty(n, dtype=np.uint32)
     cdef u32[::1] out = out_array
@@ -88,7 +93,7 @@ def portaddr_v4(const u32[::1] address, const u16[::1] port, u32 hash_mix):
 
 
 def portaddr_v6(const u32[:, ::1] address, const u16[::1] port, u32 hash_mix):
-    """Hash IPv6 addresses with ports: ``uint32[n, 4]``, ``uint16[n]`` to ``uint32[n]`` (SOCK-15)."""
+    """Hash IPv6 addresses and ports: ``uint32[n, 4]``, ``uint16[n]`` to ``uint32[n]`` (SOCK-15)."""
     cdef Py_ssize_t n = _same_length(address.shape[0], port.shape[0], port.shape[0], port.shape[0])
     if address.shape[1] != 4:
         raise ValueError("an IPv6 address has 4 words")

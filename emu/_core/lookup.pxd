@@ -1,6 +1,7 @@
 """Socket lookup (SOCK-1..84): the state, its operations, and the lookup of a packet or a 4-tuple.
 
-What is and is not modelled stands in emu/ref/lookup.py. The caller owns the masks; everything else is an own copy.
+What is and is not modelled stands in emu/ref/lookup.py. The caller owns the masks; everything else
+is an own copy.
 """
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
@@ -45,7 +46,7 @@ cdef extern from *:
 
 
 cdef inline int lookup_open(lookup_t *t, u32 s, u8 state) noexcept nogil:
-    """Bring a socket into a state: open, connect (UDP), disconnect (UDP), or close it; -1 no memory.
+    """Bring a socket into a state: open, close, connect (UDP), disconnect (UDP); -1 no memory.
 
     A socket whose group is full stays closed (SOCK-52).
     """
@@ -98,9 +99,10 @@ cdef inline void lookup_free(lookup_t *t) noexcept nogil:
 
 
 cdef inline int lookup_init(
-    lookup_t *t, const socket_t *socks, u32 n, const u64 *masks, u32 mask_words, const lookup_cfg_t *cfg
+    lookup_t *t, const socket_t *socks, u32 n, const u64 *masks, u32 mask_words,
+    const lookup_cfg_t *cfg,
 ) noexcept nogil:
-    """Open every row whose state is not CLOSED, in order; -1 no memory. *masks* stay the caller's."""
+    """Open every row that is not CLOSED, in order; -1 no memory. *masks* stay the caller's."""
     cdef u32 s
     cdef u8 state
     memset(t, 0, sizeof(lookup_t))
@@ -178,7 +180,8 @@ cdef inline found_t lookup_packet(
 
 
 cdef inline found_t lookup_tuple(
-    lookup_t *t, u8 proto, u8 family, const u32 *saddr, const u32 *daddr, u16 sport, u16 dport, i32 dif, u32 cpu
+    lookup_t *t, u8 proto, u8 family, const u32 *saddr, const u32 *daddr, u16 sport, u16 dport,
+    i32 dif, u32 cpu,
 ) noexcept nogil:
     """Find the socket of a 4-tuple without a packet: programs do not run (SOCK-58)."""
     cdef query_t q

@@ -21,6 +21,7 @@ from emu._core.lookup cimport (
     lookup_tuple,
     packet_ehash,
 )
+from emu._core.reuseport cimport group_t
 from emu._core.types cimport i32, packets_t, socket_t, u8, u16, u32, u64
 
 from emu._core.reuseport import reuseport_select
@@ -42,15 +43,17 @@ def _check(sockets, mask_count, mask_words, cfg):
         wrong = np.flatnonzero(~np.isin(sockets[field], allowed))
         if len(wrong):
             raise ConfigError(
-                f"socket {wrong[0]}: {field}", str(sockets[field][wrong[0]]), f"{allowed[0]} or {allowed[1]}"
+                f"socket {wrong[0]}: {field}", str(sockets[field][wrong[0]]),
+                f"{allowed[0]} or {allowed[1]}",
             )
     for proto, allowed in STATES.items():
         wrong = np.flatnonzero((sockets["proto"] == proto) & ~np.isin(sockets["state"], allowed))
         if len(wrong):
             _refuse_state(wrong[0], sockets["state"][wrong[0]], allowed)
-    wrong = np.flatnonzero((sockets["mask_off"] >= 0) & (sockets["mask_off"] > mask_count - mask_words))
+    masked = sockets["mask_off"]
+    wrong = np.flatnonzero((masked >= 0) & (masked > mask_count - mask_words))
     if len(wrong):
-        _refuse_mask(wrong[0], sockets["mask_off"][wrong[0]])
+        _refuse_mask(wrong[0], masked[wrong[0]])
 
 
 def _refuse_state(index, state, allowed):
@@ -102,10 +105,11 @@ cdef class LookupTable:
 
     @property
     def sockets(self):
-        """``SOCKET[s]``, a copy: ``state``, ``incoming_cpu`` and ``mask_off`` as the operations left them."""
+        """``SOCKET[s]``, a copy: state, incoming_cpu and mask_off as the operations left them."""
         if not self.table.count:
             return np.zeros(0, dtype=SOCKET)
-        cdef const u8[::1] row_bytes = <const u8[:self.table.count * sizeof(socket_t)]> <u8 *> self.table.socks
+        cdef Py_ssize_t size = self.table.count * sizeof(socket_t)
+        cdef const u8[::1] row_bytes = <const u8[:size]> <u8 *> self.table.socks
         return np.array(row_bytes).view(SOCKET)
 
     def open(self, Py_ssize_t s, int state):
@@ -141,12 +145,12 @@ cdef class LookupTable:
         """The reuseport groups' members in their order; groups by their first members."""
         cdef u32 number
         cdef u32 k
+        cdef group_t *group
         out = []
         for number in range(self.table.groups_made):
-            if self.table.groups[number].used:
-                out.append([
-                    self.table.groups[number].socks[k] for k in range(self.table.groups[number].count)
-                ])
+            group = &self.table.groups[number]
+            if group.used:
+                out.append([group.socks[k] for k in range(group.count)])
         return sorted(out)
 
     def find(self, packets, Py_ssize_t i, i32 dif, u32 cpu, hash=None):
@@ -168,7 +172,8 @@ cdef class LookupTable:
             self.table.forced_hash = hash
             self.table.forced = 1
         cdef found_t found = lookup_packet(
-            &self.table, <const packets_t *> &addresses[0], i, &blob[0] if blob.shape[0] else NULL, dif, cpu
+            &self.table, <const packets_t *> &addresses[0], i, &blob[0] if blob.shape[0] else NULL,
+            dif, cpu,
         )
         self.table.forced = 0
         return found.sock, found.secrets, found.scanned, found.walked, found.stage
@@ -176,7 +181,10 @@ cdef class LookupTable:
     def find_tuple(
         self, u8 proto, u8 family, bytes saddr, bytes daddr, u16 sport, u16 dport, i32 dif, u32 cpu
     ):
-        """Find the socket of a 4-tuple without a packet: programs do not run (SOCK-58). Addresses are network bytes."""
+        """Find the socket of a 4-tuple without a packet: programs do not run (SOCK-58).
+
+        Addresses are network bytes.
+        """
         if proto not in STATES or family not in (4, 6):
             raise ValueError("a 4-tuple is of TCP (6) or UDP (17) over IPv4 (4) or IPv6 (6)")
         if len(saddr) != len(daddr) or len(saddr) != (4 if family == 4 else 16):
@@ -223,7 +231,7 @@ cdef class LookupTable:
         return arrays
 
     cdef void _fetch(self, const packets_t *p, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
-        """Fetch the slots of a batch, and then, while the last ones are on their way, the sockets they name."""
+        """Fetch the slots of a batch, and while the last are on their way, the sockets named."""
         cdef lookup_t *t = &self.table
         cdef Py_ssize_t i
         if t.established.count == 0 and t.connected.count == 0:
@@ -247,8 +255,8 @@ def lookup_packets(packets, sockets, masks, u32 mask_words, cfg, dif, cpu):
         cpu: ``int32[n]``, the CPU that processes the packet.
 
     Returns:
-        socket ``int32[n]`` (-1 none), Secret bits ``uint16[n]``, sockets scored ``uint32[n]``, group members looked at
-        ``uint32[n]``, LookupStage ``uint8[n]``.
+        socket ``int32[n]`` (-1 none), Secret bits ``uint16[n]``, sockets scored ``uint32[n]``,
+        group members looked at ``uint32[n]``, LookupStage ``uint8[n]``.
 
     Raises:
         ConfigError: a row, a mask or the configuration is out of range.

@@ -1,4 +1,4 @@
-"""The lookup of 3.9 to 4.4: whole chains are scanned, and sockets of equal score share (SOCK-79..84)."""
+"""The lookup of 3.9 to 4.4 (SOCK-79..84): whole chains are scanned, and equal scores share."""
 from emu._core.jhash cimport next_pseudo_random32
 from emu._core.lookup_table cimport (
     TCP,
@@ -34,7 +34,8 @@ cdef inline i32 legacy_score(
 ) noexcept nogil:
     """How well a socket fits; -1 for not at all (SOCK-79, SOCK-82; compute_score, compute_score2).
 
-    In a chain of one port (*wanted* NULL) a socket bound to any address fits, and one bound to this address fits better.
+    In a chain of one port (*wanted* NULL) a socket bound to any address fits, and one bound to this
+    address fits better.
     """
     cdef const sk_t *sk = &t.sks[s]
     cdef bint at_any = (sk.flags & SK_ANY) != 0
@@ -73,13 +74,16 @@ cdef inline i32 legacy_score(
 cdef inline bint scan_chain(
     const lookup_t *t, const query_t *q, i32 s, u32 which, const u32 *wanted, found_t *found
 ) noexcept nogil:
-    """Walk a chain from *s*; the best score leads, and its equals share when it has SO_REUSEPORT (SOCK-80, SOCK-81).
+    """Walk a chain from *s*: the best score leads (SOCK-80, SOCK-81).
 
-    *wanted*: the address of a UDP hash2 chain, NULL in a chain of one port.
+    Its equals share when it has SO_REUSEPORT. *wanted*: the address of a UDP hash2 chain, NULL in a
+    chain of one port.
     """
     cdef bint masks = q.proto == TCP or masks_count(t, q, wanted == NULL)
     # A bonus on the score would break this exit, and the kernel that brought one deleted it.
-    cdef bint exits_early = wanted != NULL and q.family == 6 and not t.rules.mask_boost and not t.rules.cpu_aware
+    cdef bint exits_early = (
+        wanted != NULL and q.family == 6 and not t.rules.mask_boost and not t.rules.cpu_aware
+    )
     cdef i32 high = -1 if q.proto == UDP and q.family == 6 else 0
     cdef i32 score
     cdef u32 matches = 0
@@ -97,8 +101,8 @@ cdef inline bint scan_chain(
                     phash = t.forced_hash
                 else:
                     phash = lookup_ehash(
-                        &t.cfg, q.proto, q.family, q.daddr if wanted == NULL else wanted, q.dport, q.saddr,
-                        q.sport,
+                        &t.cfg, q.proto, q.family, q.daddr if wanted == NULL else wanted, q.dport,
+                        q.saddr, q.sport,
                     )
             elif exits_early and score == MAX_V6_HASH2_SCORE:
                 break
@@ -114,7 +118,9 @@ cdef inline bint scan_chain(
     return found.sock >= 0
 
 
-cdef inline void find_legacy(const lookup_t *t, const query_t *q, const u32 *any_address, found_t *found) noexcept nogil:
+cdef inline void find_legacy(
+    const lookup_t *t, const query_t *q, const u32 *any_address, found_t *found
+) noexcept nogil:
     """Look a listener or a UDP socket up as a kernel without reuseport arrays does."""
     cdef const chains_t *by_port = &t.udp_port if q.proto == UDP else &t.listening
     cdef u32 port_slot = (q.dport + t.cfg.hash_mix) & by_port.mask

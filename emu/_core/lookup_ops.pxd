@@ -84,8 +84,8 @@ cdef inline bint may_share(const lookup_t *t, u32 s, u32 other) noexcept nogil:
 cdef inline int join_group(lookup_t *t, u32 s, u32 port_slot) noexcept nogil:
     """Find the socket's group, or found one (SOCK-50, SOCK-51); -1 no memory, 1 it is full.
 
-    The first fitting socket of the chain decides. One that is in no group any more (it connected, SOCK-56) gets a new
-    group, even when others of its old one are still there.
+    The first fitting socket of the chain decides. One that is in no group any more (it connected,
+    SOCK-56) gets a new group, even when others of its old one are still there.
     """
     cdef bint udp = t.socks[s].proto == UDP
     cdef u32 which = BY_PORT if udp else BY_ADDRESS
@@ -137,7 +137,7 @@ cdef inline u32 port_slot_of(const lookup_t *t, const socket_t *row) noexcept no
 
 
 cdef inline int open_socket(lookup_t *t, u32 s, u8 state) noexcept nogil:
-    """Bring a closed socket into a state; -1 no memory. When its group is full it stays closed (SOCK-52)."""
+    """Bring a closed socket into a state; -1 no memory. A full group leaves it closed (SOCK-52)."""
     cdef socket_t *row = &t.socks[s]
     cdef sk_t *sk = &t.sks[s]
     cdef u32 port_slot = port_slot_of(t, row)
@@ -197,7 +197,9 @@ cdef inline int tables_init(lookup_t *t) noexcept nogil:
     cdef u32 s
     for s in range(t.count):
         tcp += t.socks[s].proto == TCP and t.socks[s].state == ESTABLISHED
-    if chains_init(&t.listeners, t.cfg.udp_slots) < 0 or chains_init(&t.udp_address, t.cfg.udp_slots) < 0:
+    if chains_init(&t.listeners, t.cfg.udp_slots) < 0:
+        return -1
+    if chains_init(&t.udp_address, t.cfg.udp_slots) < 0:
         return -1
     if chains_init(&t.udp_port, t.cfg.udp_slots) < 0:
         return -1

@@ -1,4 +1,7 @@
-"""The tables of open sockets: chains by port and by address, tables of 4-tuples (SOCK-15..16, SOCK-64, SOCK-69)."""
+"""The tables of open sockets: chains by port and by address, tables of 4-tuples.
+
+SOCK-15..16, SOCK-64, SOCK-69.
+"""
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
@@ -46,6 +49,7 @@ cdef struct lookup_cfg_t:
     u8 cpu_aware
     u8 tcp_port_added
     u8 udp_conn_stays
+    u16 pad
     u32 udp_slots
     u32 ncpus
 
@@ -125,7 +129,9 @@ cdef inline void chains_free(chains_t *c) noexcept nogil:
     free(c.length)
 
 
-cdef inline void chain_add(chains_t *c, sk_t *sks, u32 slot, u32 s, u32 which, bint to_tail) noexcept nogil:
+cdef inline void chain_add(
+    chains_t *c, sk_t *sks, u32 slot, u32 s, u32 which, bint to_tail
+) noexcept nogil:
     """Link a socket in at the head or the tail of a slot's chain."""
     cdef i32 *link = &sks[s].link[which]
     c.length[slot] += 1
@@ -163,7 +169,8 @@ cdef inline void chain_remove(chains_t *c, sk_t *sks, u32 slot, u32 s, u32 which
 
 
 cdef inline u32 lookup_ehash(
-    const lookup_cfg_t *cfg, u8 proto, u8 family, const u32 *laddr, u16 lport, const u32 *faddr, u16 fport
+    const lookup_cfg_t *cfg, u8 proto, u8 family, const u32 *laddr, u16 lport, const u32 *faddr,
+    u16 fport,
 ) noexcept nogil:
     """Hash a 4-tuple as sockets are hashed (SOCK-10..14)."""
     cdef bint port_added = proto == TCP and cfg.tcp_port_added
@@ -180,7 +187,9 @@ cdef inline u32 lookup_ehash(
     )
 
 
-cdef inline u32 address_slot(const lookup_t *t, u8 family, const u32 *address, u16 port) noexcept nogil:
+cdef inline u32 address_slot(
+    const lookup_t *t, u8 family, const u32 *address, u16 port
+) noexcept nogil:
     """Slot of an address and port in the chains by address (SOCK-15)."""
     if family == 4:
         return portaddr4(address[0], port, t.cfg.hash_mix) & (t.cfg.udp_slots - 1)

@@ -1,4 +1,7 @@
-"""TCP listeners (SOCK-63..70; inet_lhash2_lookup in net/ipv4/inet_hashtables.c, inet6_lhash2_lookup), and 4-tuples."""
+"""TCP listeners and 4-tuples (SOCK-63..70).
+
+inet_lhash2_lookup in net/ipv4/inet_hashtables.c, inet6_lhash2_lookup.
+"""
 from emu._core.lookup_table cimport (
     NOT_IPV4,
     TCP,
@@ -52,8 +55,10 @@ cdef inline bint flow_matches(const lookup_t *t, u32 s, const query_t *q) noexce
     )
 
 
-cdef inline i32 find_flow(const lookup_t *t, const flow_table_t *f, const query_t *q, u32 hash) noexcept nogil:
-    """The socket connected to this very peer, -1 none (__inet_lookup_established, udp4_lib_lookup4)."""
+cdef inline i32 find_flow(
+    const lookup_t *t, const flow_table_t *f, const query_t *q, u32 hash
+) noexcept nogil:
+    """The socket of this very peer, -1 none (__inet_lookup_established, udp4_lib_lookup4)."""
     cdef u32 at = hash & f.mask
     cdef u32 found
     while True:
@@ -66,7 +71,7 @@ cdef inline i32 find_flow(const lookup_t *t, const flow_table_t *f, const query_
 
 
 cdef inline u32 group_hash(const lookup_t *t, const query_t *q, const u32 *wanted) noexcept nogil:
-    """The hash that chooses in groups: of the address that is looked for, not of the packet's (SOCK-70, SOCK-77)."""
+    """The hash that chooses in groups: of the address looked for (SOCK-70, SOCK-77)."""
     if t.forced:
         return t.forced_hash
     return lookup_ehash(&t.cfg, q.proto, q.family, wanted, q.dport, q.saddr, q.sport)
@@ -88,7 +93,9 @@ cdef inline pick_t ask_group(
     return group_select(g, t.sks, &t.rules, masks, hash, q.cpu)
 
 
-cdef inline i32 listener_score(const lookup_t *t, u32 s, const query_t *q, const u32 *wanted) noexcept nogil:
+cdef inline i32 listener_score(
+    const lookup_t *t, u32 s, const query_t *q, const u32 *wanted
+) noexcept nogil:
     """How well a listener fits; -1 for not at all (SOCK-65; compute_score)."""
     cdef const sk_t *sk = &t.sks[s]
     cdef i32 score
@@ -141,7 +148,9 @@ cdef inline bint scan_listeners(
     return found.sock >= 0
 
 
-cdef inline void find_tcp(const lookup_t *t, const query_t *q, const u32 *any_address, found_t *found) noexcept nogil:
+cdef inline void find_tcp(
+    const lookup_t *t, const query_t *q, const u32 *any_address, found_t *found
+) noexcept nogil:
     """Look a TCP packet up (__inet_lookup)."""
     found.sock = find_flow(
         t, &t.established, q,

@@ -1,4 +1,7 @@
-"""UDP in today's form (SOCK-72..77; __udp4_lib_lookup, __udp6_lib_lookup in net/ipv4/udp.c, net/ipv6/udp.c)."""
+"""UDP in today's form (SOCK-72..77).
+
+__udp4_lib_lookup in net/ipv4/udp.c, __udp6_lib_lookup in net/ipv6/udp.c.
+"""
 from emu._core.jhash cimport is_any6
 from emu._core.lookup_table cimport UDP, address_slot, found_t, lookup_ehash, lookup_t, query_t
 from emu._core.lookup_tcp cimport (
@@ -22,14 +25,14 @@ cdef enum:
 
 
 cdef inline bint masks_count(const lookup_t *t, const query_t *q, bint primary) noexcept nogil:
-    """Whether a scan honours CPU masks: for IPv6 the historical patch had it in one of two scans (SOCK-29)."""
+    """Whether a scan honours CPU masks: historically only one of IPv6's two did (SOCK-29)."""
     if q.family != 6:
         return True
     return t.cfg.mask_v6_udp_quirk != (QUIRK_HASH2_ONLY if primary else QUIRK_PRIMARY_ONLY)
 
 
 cdef inline i32 peer_points(const lookup_t *t, u32 s, const query_t *q) noexcept nogil:
-    """How many of a socket's peer address and port are set and the packet's; -1 when one is set and is not."""
+    """How many of a socket's peer address and port are set, to the packet's; -1: to another's."""
     cdef const sk_t *sk = &t.sks[s]
     cdef const socket_t *row = &t.socks[s]
     cdef i32 points = 0
@@ -46,7 +49,9 @@ cdef inline i32 peer_points(const lookup_t *t, u32 s, const query_t *q) noexcept
     return points + 1 if same6(row.faddr, q.saddr) else -1
 
 
-cdef inline i32 mask_points(const lookup_t *t, const sk_t *sk, const query_t *q, bint masks) noexcept nogil:
+cdef inline i32 mask_points(
+    const lookup_t *t, const sk_t *sk, const query_t *q, bint masks
+) noexcept nogil:
     """What a CPU mask adds to a score; -1 rejects the socket (SOCK-24..28)."""
     if sk.mask_off < 0 or not masks:
         return 0
@@ -87,9 +92,10 @@ cdef inline i32 udp_score(
 cdef inline bint scan_with(
     const lookup_t *t, const query_t *q, const u32 *wanted, u32 hash, found_t *found, bint *hung
 ) noexcept nogil:
-    """Walk the sockets of one address with a hash (udp4_lib_lookup2); answers whether it chose the socket among several.
+    """Walk the sockets of one address with a hash (udp4_lib_lookup2).
 
-    *hung* is set when it chose among several at all: what it chose may have been beaten later.
+    Answers whether the hash chose the socket among several. *hung* is set when it chose among
+    several at all: what it chose may have been beaten later.
     """
     cdef i32 s = t.udp_address.head[address_slot(t, q.family, wanted, q.dport)]
     cdef bint masks = masks_count(t, q, False)
@@ -126,7 +132,7 @@ cdef inline bint scan_with(
 cdef inline bint another_hash_differs(
     const lookup_t *t, const query_t *q, const u32 *wanted, i32 sock
 ) noexcept nogil:
-    """Whether some hash gives another socket than *sock*: tries where each share of each group begins."""
+    """Whether some hash gives another socket than *sock*: tries the starts of all shares."""
     cdef i32 s = t.udp_address.head[address_slot(t, q.family, wanted, q.dport)]
     cdef bint hung = False
     cdef const group_t *g
@@ -160,7 +166,7 @@ cdef inline bint scan_address(
 
 
 cdef inline void scan_port(const lookup_t *t, const query_t *q, found_t *found) noexcept nogil:
-    """The net for sockets that change their address at this moment; it finds nothing when nothing races."""
+    """The net for sockets that change their address just now; empty when nothing races."""
     cdef i32 s = t.udp_port.head[(q.dport + t.cfg.hash_mix) & t.udp_port.mask]
     cdef bint masks = masks_count(t, q, True)
     cdef i32 high = 0 if q.family == 4 else -1
@@ -176,7 +182,9 @@ cdef inline void scan_port(const lookup_t *t, const query_t *q, found_t *found) 
         found.stage = STAGE_PRIMARY
 
 
-cdef inline void find_udp(const lookup_t *t, const query_t *q, const u32 *any_address, found_t *found) noexcept nogil:
+cdef inline void find_udp(
+    const lookup_t *t, const query_t *q, const u32 *any_address, found_t *found
+) noexcept nogil:
     """Look a UDP packet up."""
     if t.connected.count:
         found.sock = find_flow(

@@ -1,4 +1,4 @@
-"""A mix of a flow's addresses and ports that no secret enters: the model's own choices draw from it."""
+"""A mix of a flow's addresses and ports without a secret: the model's own choices draw from it."""
 from emu._core.types cimport u16, u32, u64
 
 cdef inline u64 finish64(u64 value) noexcept nogil:

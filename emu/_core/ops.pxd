@@ -1,4 +1,7 @@
-"""What happens between packets: a mask is written, a socket opens or closes, threads move (emu/model/ops.py)."""
+"""What happens between packets: masks written, sockets opened and closed, threads moved.
+
+The kinds are those of emu/model/ops.py.
+"""
 from emu._core.lookup cimport lookup_open, lookup_set_incoming_cpu, lookup_set_mask
 from emu._core.lookup_ops cimport lookup_close
 from emu._core.state cimport op_t, steer_t

@@ -1,4 +1,7 @@
-"""SO_REUSEPORT groups: who is in, and which member a packet goes to (SOCK-43..62; net/core/sock_reuseport.c)."""
+"""SO_REUSEPORT groups: who is in, and which member a packet goes to (SOCK-43..62).
+
+net/core/sock_reuseport.c.
+"""
 from libc.stdlib cimport free, realloc
 
 from emu._core.sk cimport SK_CONNECTED, mask_has, sk_t
@@ -81,8 +84,8 @@ cdef inline u32 run_program(
 ) noexcept nogil:
     """The index that the group's classic BPF program returns (SOCK-59).
 
-    A load beyond the packet's end ends a classic program with 0: the first member, not the hash's choice. Octets that a
-    capture has cut off count as beyond it.
+    A load beyond the packet's end ends a classic program with 0: the first member, not the hash's
+    choice. Octets that a capture has cut off count as beyond it.
     """
     cdef i64 at
     cdef i64 end
@@ -111,7 +114,7 @@ cdef inline bint is_excluded(const sk_t *sk, const pick_rules_t *rules, u32 cpu)
 cdef inline bint is_wanted(
     const sk_t *sk, const pick_rules_t *rules, bint by_cpu, bint by_mask, u32 cpu
 ) noexcept nogil:
-    """Whether a member is preferred: by its SO_INCOMING_CPU, or by its mask where masks only prefer."""
+    """Whether a member is preferred: by SO_INCOMING_CPU, or by its mask where masks only prefer."""
     if by_cpu and sk.incoming_cpu == <i32>cpu:
         return True
     return by_mask and sk.mask_off >= 0 and not is_excluded(sk, rules, cpu)
@@ -120,7 +123,10 @@ cdef inline bint is_wanted(
 cdef inline pick_t group_walk(
     const group_t *g, const sk_t *sks, const pick_rules_t *rules, bint masks, u32 hash, u32 cpu
 ) noexcept nogil:
-    """The first fitting member from the hash's one round (SOCK-34, SOCK-44); it knows whether another hash would differ."""
+    """The first fitting member from the hash's one round (SOCK-34, SOCK-44).
+
+    It knows whether another hash would differ.
+    """
     cdef pick_t pick
     cdef bint by_cpu = rules.cpu_aware and g.with_cpu
     cdef bint by_mask = masks and rules.mask_boost and g.with_mask

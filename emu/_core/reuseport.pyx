@@ -12,7 +12,7 @@ def reuseport_select(
     const u32[::1] hash, const i32[::1] cpu, const i32[::1] incoming_cpu,
     *, const u8[::1] established=None, bint cpu_aware=True,
 ):
-    """Pick a member of one group for each packet by its hash (SOCK-44, reuseport_select_sock_by_hash).
+    """Pick a member of one group for each packet (SOCK-44, reuseport_select_sock_by_hash).
 
     Args:
         hash: ``uint32[n]``, the socket hash of each packet.

@@ -1,4 +1,7 @@
-"""Number types and the structs that overlay emu/dtypes.py. tests/test_layout.py holds both to one order."""
+"""Number types, and the structs that overlay emu/dtypes.py.
+
+tests/test_layout.py holds both to one order.
+"""
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 ctypedef int8_t i8
@@ -11,7 +14,8 @@ ctypedef uint32_t u32
 ctypedef uint64_t u64
 
 cdef struct packets_t:
-    # One pointer per entry of dtypes.PACKET_COLUMNS, in its order; saddr, daddr 4 and mac 2 entries a packet.
+    # One pointer per entry of dtypes.PACKET_COLUMNS, in its order; a packet has 4 entries of saddr
+    # and daddr, 2 of mac.
     const i64 *arrival_ps
     const u32 *wire_bytes
     const u16 *nic

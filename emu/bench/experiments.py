@@ -1,4 +1,7 @@
-"""The four proposals as hosts and traffic shaped like their texts: decisions before and after (no time yet)."""
+"""The four proposals as hosts and traffic shaped like their texts.
+
+Decisions before and after; no time passes yet.
+"""
 
 from __future__ import annotations
 
@@ -73,9 +76,10 @@ def two_nodes() -> Topology:
 
 
 def mask_hosts(seed: int, quick: bool) -> tuple[Host, Host, Packets]:
-    """SO_INCOMING_CPU_MASK: an echo server per node, reuseport, pinned to its node; 200 connections come in.
+    """SO_INCOMING_CPU_MASK: an echo server per node, reuseport, pinned to its node.
 
-    What the mask decides is which listener takes a new connection, so the traffic is the first packets of connections.
+    200 connections come in. What the mask decides is which listener takes a new connection, so the
+    traffic is the first packets of connections.
     The lookup is the text's own, the chain of 2015.
     """
     nodes = CpuSet(range(8)), CpuSet(range(8, 16))
@@ -137,7 +141,7 @@ def xps_hosts(seed: int, quick: bool) -> tuple[Host, Host, Packets]:
 
 
 def count_sharing(decisions: Decisions) -> Numbers:
-    """CPUs that share a tx queue, and how often a completion runs on another CPU than the sender's."""
+    """CPUs that share a tx queue, and the share of completions on another CPU than the sender's."""
     queues = decisions.summary().tx_queues
     skbs = int(queues["skbs"].sum())
     return {
@@ -185,10 +189,10 @@ def count_skbs(decisions: Decisions) -> Numbers:
 
 
 def sockmap_hosts(seed: int, quick: bool) -> tuple[Host, Host, Packets]:
-    """Sockmap affinity: a proxy on loopback, client on CPU 6, server on CPU 5; the worker gets CPU 7.
+    """Sockmap affinity: a proxy on loopback; client on CPU 6, server on 5, the worker gets CPU 7.
 
-    Loopback's softirq runs where the client sends, so the one rx queue's interrupt is on CPU 6. The proxy's two sockets: what
-    the client's gets is redirected to the server's.
+    Loopback's softirq runs where the client sends, so the one rx queue's interrupt is on CPU 6. The
+    proxy's two sockets: what the client's gets is redirected to the server's.
     """
     packets = generate(
         packets=5_000 if quick else 50_000,
@@ -229,7 +233,7 @@ def sockmap_hosts(seed: int, quick: bool) -> tuple[Host, Host, Packets]:
 
 
 def count_backlog(decisions: Decisions) -> Numbers:
-    """Where the psock's backlog runs: CPU, and share of skbs for which it is the CPU that processed the packet."""
+    """Where the psock's backlog runs: its CPUs, and how often that is the packet's own."""
     decided = decisions.decided
     redirected = decided["tx_of"] == TxOf.REDIRECT
     rows = decided[redirected]
@@ -242,7 +246,8 @@ def count_backlog(decisions: Decisions) -> Numbers:
 
 def received(decisions: Decisions) -> NDArray[np.bool_]:
     """Which skbs the host received."""
-    return decisions.decided["direction"] == Direction.RECEIVED
+    came_in: NDArray[np.bool_] = decisions.decided["direction"] == Direction.RECEIVED
+    return came_in
 
 
 EXPERIMENTS = (

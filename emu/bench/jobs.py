@@ -73,7 +73,7 @@ def cpumap(engine: str, traffic: Packets) -> Callable[[], int]:
 
 
 def lookup(engine: str, traffic: Packets) -> Callable[[], int]:
-    """The sockets of the speed host: connections for half of the flows, a group of listeners for the others."""
+    """The sockets of the speed host: connections for half of the flows, listeners for the rest."""
     plan = lower(speed_host(traffic, 0), traffic)
     table = stage(engine, "lookup").LookupTable(
         plan.sockets, plan.masks, plan.mask_words, plan.lookup_cfg

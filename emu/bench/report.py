@@ -95,7 +95,9 @@ def bench_json(
 
 
 def example_host() -> Host:
-    """What a capture is steered through when no host is given: 16 CPUs, 2 nodes, 16 queues, a listener for everything.
+    """What a capture is steered through when no host is given.
+
+    16 CPUs, 2 nodes, 16 queues, a listener for everything.
 
     No address is listed, so every packet counts as received.
     """
@@ -184,7 +186,7 @@ def print_steer(decisions: Decisions, packets: Packets, name: str) -> None:
 
 
 def print_table(out: Console, title: str, table: Table) -> None:
-    """One summary table: rows that count nothing are left out, long ones cut with a line that says so."""
+    """One summary table: without rows that count nothing; a long one is cut and says so."""
     rows = [row for row in table.rows() if any_count(row)]
     if not rows:
         return

@@ -1,7 +1,7 @@
 """emu's own speed: every stage and the whole path, core against reference, in one run.
 
-The reference is timed on the first packets of the same traffic: it is hundreds of times slower. Each figure is the median of
-a few runs.
+The reference is timed on the first packets of the same traffic: it is hundreds of times slower.
+Each figure is the median of a few runs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class SpeedRow:
     """One line of the speed table.
 
     Attributes:
-        name: stage, or ``steer`` (trains of 4 over a million flows) and ``steer-zipf`` (10,000 flows).
+        name: stage, or ``steer`` (trains of 4 over a million flows), ``steer-zipf`` (10,000 flows).
         core_pps, ref_pps: packets (tuples, frames) per second of one core.
         packets: how many the core was timed on.
         decisions: how many decisions the stage took in one timed run of the core.
@@ -79,7 +79,8 @@ def time_steer(name: str, traffic: Packets, seed: int) -> SpeedRow:
     host = speed_host(traffic, seed)
     few = traffic.take(slice(0, REF_PACKETS))
     few_host = speed_host(few, seed)
-    counts = steer(host, traffic).counts  # also the warm-up: memory touched once is faster to touch again
+    # Also the warm-up: memory touched once is faster to touch again.
+    counts = steer(host, traffic).counts
     return SpeedRow(
         name=name,
         core_pps=len(traffic) / median_seconds(lambda: steer(host, traffic)),

@@ -17,13 +17,14 @@ def connections(packets: Packets, *, threads: Sequence[int] = (0,)) -> NDArray[n
     """Open one connected socket for each TCP or UDP flow among the packets, as its receiver.
 
     Args:
-        packets: every flow (protocol, source, destination, ports) of them becomes a socket bound to the
-            destination and connected to the source.
-        threads: CPUs of the application's threads; flow k is read by the thread on ``threads[k % len(threads)]``,
-            flows numbered by first appearance.
+        packets: every flow (protocol, source, destination, ports) of them becomes a socket bound to
+            the destination and connected to the source.
+        threads: CPUs of the application's threads; flow k is read by the thread on
+            ``threads[k % len(threads)]``, flows numbered by first appearance.
 
     Returns:
-        ``SOCKET[flows]`` for ``Host(connections=...)``; ``app_off`` holds the thread's CPU until lowering.
+        ``SOCKET[flows]`` for ``Host(connections=...)``; ``app_off`` holds the thread's CPU until
+        lowering.
 
     Raises:
         ConfigError: no thread.
@@ -63,7 +64,8 @@ def flow_words(packets: Packets, rows: NDArray[np.integer]) -> NDArray[np.uint64
 def first_of_each(words: NDArray[np.uint64]) -> NDArray[np.intp]:
     """Index of the first row of each distinct row, ascending.
 
-    Rows are told apart by a 64-bit mix; a collision of two different rows is found and then sorted out exactly.
+    Rows are told apart by a 64-bit mix; a collision of two different rows is found and then sorted
+    out exactly.
     """
     odd = np.array([0x9E3779B97F4A7C15 * (2 * k + 1) % 2**64 for k in range(5)], dtype=np.uint64)
     mixed = (words * odd).sum(axis=1, dtype=np.uint64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ def lower(host: Host, packets: Packets, ops: Sequence[Op] = ()) -> Plan:
     """Flatten a host and its input.
 
     Raises:
-        ConfigError: a packet arrived on a NIC that the host lacks; an op names something that does not exist.
+        ConfigError: a packet arrived on a NIC, or an op names something, that the host lacks.
     """
     if len(packets) and int(packets.nic.max()) >= len(host.nics):
         row = int(np.argmax(packets.nic >= len(host.nics)))
@@ -129,7 +129,7 @@ class RpsMaps:
 
 
 class XpsMasks:
-    """Collects the masks that are written to XPS, as rows of 64-bit words wide enough for CPUs and rx queues."""
+    """Collects the masks written to XPS: rows of words wide enough for CPUs and rx queues."""
 
     def __init__(self, cpus: int, rx_queues: int) -> None:
         self.words = (max(cpus, rx_queues) + 63) // 64
@@ -152,7 +152,7 @@ class XpsMasks:
 
 
 def initial_xps(host: Host, masks: XpsMasks) -> list[tuple[int, int, int, int, int]]:
-    """The XPS masks of the host as writes at time 0, in queue order: order of writing is order in the map."""
+    """The host's XPS masks as writes at time 0, by queue: order of writing is order in the map."""
     from emu.model.ops import OpKind
 
     rows = []
@@ -192,7 +192,7 @@ def lower_nics(host: Host) -> NDArray[np.void]:
 
 
 def lower_rss(host: Host) -> tuple[NDArray[np.void], NDArray[np.uint8], NDArray[np.uint32]]:
-    """``RSS[k]``, the distinct keys ``uint8[r, 52]`` and the indirection tables behind each other."""
+    """``RSS[k]``, the distinct keys ``uint8[r, 52]``, the indirection tables in a row."""
     out = np.zeros(len(host.nics), dtype=dtypes.RSS)
     keys: dict[bytes, int] = {}
     tables: list[int] = []
@@ -223,8 +223,9 @@ def lower_addresses(host: Host) -> tuple[NDArray[np.uint8], NDArray[np.uint32]]:
 def as_the_driver_hands_up(host: Host, packets: Packets) -> Packets:
     """The packets with the checksum state and hash that each NIC's driver puts on its skbs.
 
-    A device with rx checksumming vouches for good TCP and UDP sums (UNNECESSARY, level 0) and leaves the rest NONE. A
-    device that reports its hash replaces whatever the packet carried (`steer` fills it in from RSS).
+    A device with rx checksumming vouches for good TCP and UDP sums (UNNECESSARY, level 0) and
+    leaves the rest NONE. A device that reports its hash replaces whatever the packet carried
+    (`steer` fills it in from RSS).
     """
     if not (packets.ip_summed == IpSummed.NONE).any():
         return packets
@@ -247,12 +248,12 @@ def as_the_driver_hands_up(host: Host, packets: Packets) -> Packets:
 
 
 def has_l4_hash(hash_type: int) -> bool:
-    """Whether skb->hash of that type is taken as it is (receive.md 2.1): L4 from hardware, anything from software."""
+    """Whether skb->hash is taken as it is: L4 from hardware, any from software (receive.md 2.1)."""
     return hash_type in (HashType.L4, HashType.SW, HashType.SW_L4)
 
 
-def _i4(values: object) -> NDArray[np.int32]:
-    return np.array(list(values), dtype=np.int32)  # type: ignore[call-overload,no-any-return]
+def _i4(values: Iterable[int]) -> NDArray[np.int32]:
+    return np.array(list(values), dtype=np.int32)
 
 
 __all__ = ["Nic", "lower"]

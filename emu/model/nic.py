@@ -147,9 +147,9 @@ class Gro:
 class Cpumap:
     """An XDP program that redirects every packet to a cpumap (sockets.md 5).
 
-    Entry k stands on the k-th CPU of ``cpus``. ``rule`` chooses it: "rx-queue" queue % n, "hash" a
-    hash of the addresses and ports scaled to n, "saddr" last octet of the source % n, "fixed"
-    always the entry on CPU ``fixed``.
+    Entry k stands on the k-th CPU of ``cpus``. ``rule`` chooses it: "rx-queue" queue % n, "hash"
+    the program's own hash of addresses and ports % n, "saddr" last octet of the source % n,
+    "fixed" always the entry on CPU ``fixed``.
     """
 
     cpus: CpuSet = attrs.field(validator=checks.instance_of(CpuSet, "a CPU set"))

@@ -24,7 +24,7 @@ class OpKind(IntEnum):
 
 @attrs.frozen(kw_only=True)
 class Op:
-    """Something that happens at *at_ps* picoseconds from the start of the input, before any packet of that instant."""
+    """Something that happens *at_ps* picoseconds into the input, before packets of that instant."""
 
     at_ps: int = attrs.field(validator=[attrs.validators.instance_of(int), attrs.validators.ge(0)])
 

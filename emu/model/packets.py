@@ -18,11 +18,11 @@ class Packets:
     """An immutable table of packets.
 
     Attributes:
-        columns: the arrays of ``dtypes.PACKET_COLUMNS`` by name, each C-contiguous and read-only; every column is
-            an attribute as well (``packets.sport``).
+        columns: the arrays of ``dtypes.PACKET_COLUMNS`` by name, each C-contiguous and read-only;
+            every column is an attribute as well (``packets.sport``).
         flow_keys: ``FLOW_KEY[k]``, rows that the ``flow_key`` column points into.
-        blob: ``uint8[b]``, frame bytes and TCP options that ``frame_off`` and ``opt_off`` point into.
-        epoch_ns: wall-clock time of ``arrival_ps == 0`` in nanoseconds since 1970; 0 for generated packets.
+        blob: ``uint8[b]``, frames and TCP options that ``frame_off``, ``opt_off`` point into.
+        epoch_ns: wall clock of ``arrival_ps == 0``, nanoseconds since 1970; 0 if generated.
     """
 
     __slots__ = ("_addresses", "blob", "columns", "epoch_ns", "flow_keys")
@@ -95,7 +95,7 @@ class Packets:
         return self.blob[start : start + int(self.columns["cap_bytes"][index])].tobytes()
 
     def take(self, rows: NDArray[np.integer] | slice) -> Packets:
-        """A new table of the chosen rows, in the order given; ``flow_keys`` and ``blob`` are shared."""
+        """A new table of the chosen rows, in order; ``flow_keys`` and ``blob`` are shared."""
         return Packets(
             {name: np.ascontiguousarray(array[rows]) for name, array in self.columns.items()},
             flow_keys=self.flow_keys,

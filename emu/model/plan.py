@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import attrs
-import numpy as np
 from numpy.typing import NDArray
 
-from emu import dtypes
 from emu.model.packets import Packets
 
-Array = NDArray[np.generic]
+Array = NDArray[Any]
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class Plan:
-    """Everything a steer decides from. Immutable; `dump` writes it to one file, `load` reads it back.
+    """Everything a steer decides from. Immutable; emu/io/plans.py keeps it in a file.
 
     Attributes:
         hz: jiffies per second of the modelled kernel.
@@ -39,8 +37,10 @@ class Plan:
         masks: ``uint64[...]``, the sockets' CPU masks, ``mask_words`` words each.
         app_cpus: ``int32[...]``, CPUs of application threads.
         lookup_cfg: ``LOOKUP_CFG[1]``, how the kernel looks sockets up, and its secrets.
-        addr_family: ``uint8[a]``; addr_words: ``uint32[a, 4]``: the host's addresses; none = every packet is for it.
-        flow_hash_key: ``uint64[2]``, the SipHash secret; txhash_seed: secret behind sockets' random hashes.
+        addr_family: ``uint8[a]``; addr_words: ``uint32[a, 4]``: the host's addresses; none = every
+            packet is for it.
+        flow_hash_key: ``uint64[2]``, the SipHash secret; txhash_seed: secret behind sockets' random
+            hashes.
         packets: as the driver hands them up.
         ops: ``OP[o]`` in order of time.
         gro_fixed_id_needs_df: kernel switch (GRO-12).
@@ -82,42 +82,3 @@ class Plan:
     def ncpus(self) -> int:
         """CPUs of the host, offline ones included."""
         return len(self.online)
-
-    def dump(self, path: str | Path) -> None:
-        """Write the plan to an ``.npz`` file that `load` takes: what a bug report carries."""
-        arrays = {
-            name: value for name, value in self._own().items() if isinstance(value, np.ndarray)
-        }
-        scalars = {
-            name: np.int64(value) for name, value in self._own().items() if isinstance(value, int)
-        }
-        packets = {f"packets.{name}": array for name, array in self.packets.columns.items()}
-        np.savez_compressed(
-            Path(path),
-            **arrays,
-            **scalars,
-            **packets,
-            **{"packets/flow_keys": self.packets.flow_keys, "packets/blob": self.packets.blob},
-        )
-
-    @staticmethod
-    def load(path: str | Path) -> Plan:
-        """Read a dumped plan. Raises OSError or ValueError when it is none."""
-        with np.load(Path(path), allow_pickle=False) as stored:
-            data = {name: stored[name] for name in stored.files}
-        packets = Packets(
-            {name: data.pop(f"packets.{name}") for name, _, _ in dtypes.PACKET_COLUMNS},
-            flow_keys=data.pop("packets/flow_keys"),
-            blob=data.pop("packets/blob"),
-        )
-        fields: dict[str, object] = {
-            name: int(value) if value.ndim == 0 else value for name, value in data.items()
-        }
-        return Plan(packets=packets, **fields)  # type: ignore[arg-type]
-
-    def _own(self) -> dict[str, object]:
-        return {
-            field.name: getattr(self, field.name)
-            for field in attrs.fields(Plan)
-            if field.name != "packets"
-        }

@@ -52,7 +52,7 @@ def scan_listeners(tables: SocketTables, query: Query, wanted: bytes) -> Found:
         score = listener_score(sk, query, wanted, rules.mask_boost, rec)
         if not rec.rule("SOCK-66", score > high, score=score, high=high):
             continue
-        if sk.group is not None:
+        if rec.rule("SOCK-57", sk.group is not None) and sk.group is not None:
             hash_value = query.forced_hash
             if hash_value is None:
                 hash_value = rules.ehash(TCP, wanted, query.dport, query.saddr, query.sport)

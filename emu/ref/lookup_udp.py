@@ -104,7 +104,9 @@ def scan_with(
         if not rec.rule("SOCK-75", score > high, score=score, high=high):
             continue
         best, high, hangs = sk, score, False
-        if sk.connected or sk.group is None:
+        if sk.connected:
+            continue
+        if not rec.rule("SOCK-57", sk.group is not None) or sk.group is None:
             continue
         asked.append(sk.group)
         pick = sk.group.select(

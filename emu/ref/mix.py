@@ -1,7 +1,7 @@
-"""A mix of a flow's addresses and ports that no secret enters: the model's own choices draw from it.
+"""A mix of a flow's addresses and ports without a secret: the model's own choices draw from it.
 
-It stands for what a host does not tell (which of several threads takes a flow) and seeds what a kernel draws at
-random per socket (txhash). It is not a kernel hash.
+It stands for what a host does not tell (which of several threads takes a flow) and seeds what a
+kernel draws at random per socket (txhash). It is not a kernel hash.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What happens between packets: a mask is written, a socket opens or closes, threads move (emu/model/ops.py)."""
+"""What happens between packets: masks written, sockets opened and closed, threads moved.
+
+The kinds are those of emu/model/ops.py.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,8 @@ def rps_map(host: HostState, row: int) -> list[int]:
     if row < 0:
         return []
     first = int(host.plan.rps_off[row])
-    return host.plan.rps_cpus[first : first + int(host.plan.rps_len[row])].tolist()
+    cpus: list[int] = host.plan.rps_cpus[first : first + int(host.plan.rps_len[row])].tolist()
+    return cpus
 
 
 def set_incoming_cpu(host: HostState, sock: int, cpu: int, _: int) -> None:

@@ -1,4 +1,4 @@
-"""One NAPI poll: frames to the cpumap or to GRO, then the skbs go up, then kthreads and workers (docs/steer.md)."""
+"""One NAPI poll: frames to cpumap or GRO, skbs up, then kthreads and workers (docs/steer.md)."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def hand_up(host: HostState, gro: Gro, cpu: int, nic: int, queue: int) -> None:
 
 
 def run_kthreads(host: HostState, nic: Nic, nic_number: int, cpu: int, jiffy: int) -> None:
-    """End of the driver's poll: bulks into rings, then every woken kthread drains its ring (CPUMAP-6)."""
+    """End of the driver's poll: bulks into rings, which the woken kthreads drain (CPUMAP-6)."""
     if nic.cpumap is None:
         return
     woken = nic.cpumap.flush(cpu, host.rec)

@@ -1,6 +1,7 @@
 """What the reference says about its decisions while it takes them.
 
-Every rule is asked through `Recorder.rule`, so that `explain` can print it and the tests can count both outcomes.
+Every rule is asked through `Recorder.rule`, so that `explain` can print it and the tests can count
+both outcomes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ class Recorder:
         """Say whom the next rules and notes are about: the packets of the skb in hand."""
 
     def rule(self, name: str, holds: bool, **facts: object) -> bool:
-        """Report that rule *name* held or not (with the numbers it was judged by); answers *holds*."""
+        """Report whether rule *name* held, and the numbers it was judged by; answers *holds*."""
         return holds
 
     def note(self, stage: str, text: str, **facts: object) -> None:
@@ -33,7 +34,7 @@ class Entry(NamedTuple):
 
 
 class Journal(Recorder):
-    """Keeps everything that is said about one packet, in order; about every packet when none is named."""
+    """Keeps what is said about one packet, in order; about every packet when none is named."""
 
     def __init__(self, packet: int | None = None) -> None:
         self.packet = packet

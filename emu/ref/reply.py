@@ -1,4 +1,4 @@
-"""Behind the socket: its thread, its psock's worker, the tx queue of what it sends (docs/steer.md, steps 5 to 7)."""
+"""Behind the socket: its thread, its psock's worker, its tx queue (docs/steer.md, steps 5 to 7)."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def thread_sender(decision: Decision, rx_queue: int, rx_secrets: Secret) -> Send
 
 
 def redirect(host: HostState, decision: Decision, target: int, ingress: bool, nic: int) -> None:
-    """The verdict hands the skb to the target's psock (SOCKMAP-6): its worker delivers or sends it."""
+    """The verdict hands the skb to the target's psock, whose worker takes it on (SOCKMAP-6)."""
     psock, state = host.psocks[target], host.socket_states[target]
     if not psock.pending:
         host.scheduled.append(psock)
@@ -151,7 +151,7 @@ def send_from(
     else:
         secret = Secret.TXHASH
         hash_value = txhash(host.plan.txhash_seed, flow.mix)
-    # Request and response leave nothing in flight: TCP is ooo_okay each time (XPS-33); UDP never is (6.4).
+    # Request and response leave nothing in flight: TCP is always ooo_okay (XPS-33), UDP never.
     queue, stored, used_hash = host.nics[nic].xps.pick(
         cached=state.tx_queue if connected else -1,
         ooo_okay=row["proto"] == TCP,

@@ -71,8 +71,6 @@ class Group:
             boost: a CPU mask prefers, instead of rejecting.
             masks: CPU masks count at all (SOCK-29).
         """
-        if not rec.rule("SOCK-57", bool(self.socks), members=len(self.socks)):
-            return NOBODY
         if (
             rec.rule("SOCK-58", self.program is not None and query.octet is not None)
             and self.program

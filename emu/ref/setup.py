@@ -56,9 +56,7 @@ def make_nic(host: HostState, row: np.void) -> Nic:
     plan = host.plan
     rxq, txq = int(row["rxq_first"]), int(row["txq_first"])
     rx_queues, tx_queues = int(row["rxq_count"]), int(row["txq_count"])
-    entries = slice(
-        int(row["cpumap_first"]), int(row["cpumap_first"]) + int(row["cpumap_count"])
-    )
+    entries = slice(int(row["cpumap_first"]), int(row["cpumap_first"]) + int(row["cpumap_count"]))
     has_cpumap = row["cpumap_design"] != NO_CPUMAP
     cpumap_cpus = plan.cpumap_cpu[entries].tolist() if has_cpumap else []
     return Nic(
@@ -96,7 +94,7 @@ def gro_config(plan: Plan, row: np.void) -> GroConfig:
 
 
 def kthread_config(plan: Plan, row: np.void) -> GroConfig:
-    """GRO in the kthreads of the NIC's cpumap: none in the plain design, none when the device has it off (CPUMAP-29)."""
+    """GRO in the cpumap's kthreads, if design and device have any (CPUMAP-29)."""
     has_gro = row["gro"] and row["cpumap_design"] != CpumapDesign.PLAIN
     return GroConfig(
         max_size=int(row["max_size"]),

@@ -1,4 +1,4 @@
-"""A steer's state: the plan unfolded into plain objects, and what the stages remember between packets."""
+"""A steer's state: the plan unfolded into objects, and what stages remember between packets."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from emu.ref.record import Recorder
 from emu.ref.sockmap import Psock
 from emu.ref.xps import XpsDevice
 
+NO_SECRET = Secret(0)
+
 
 @dataclass
 class Decision:
@@ -26,7 +28,7 @@ class Decision:
     drop: Drop = Drop.NONE
     tx_of: TxOf = TxOf.NOTHING
     stage: int = 0
-    secrets: Secret = Secret(0)
+    secrets: Secret = NO_SECRET
     socket: int = -1
     app_cpu: int = -1
     backlog_cpu: int = -1
@@ -70,10 +72,10 @@ class SocketState:
 
     threads: list[int]
     tx_queue: int = -1  # sk_tx_queue_mapping
-    tx_secrets: Secret = Secret(0)  # what that queue hangs on
+    tx_secrets: Secret = NO_SECRET  # what that queue hangs on
     rx_queue: int = -1  # sk_rx_queue_mapping
-    rx_secrets: Secret = Secret(0)
-    worker_secrets: Secret = Secret(0)  # what the CPU of its psock's pending worker hangs on
+    rx_secrets: Secret = NO_SECRET
+    worker_secrets: Secret = NO_SECRET  # what the CPU of its psock's pending worker hangs on
 
 
 @dataclass

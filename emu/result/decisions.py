@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
@@ -40,8 +40,8 @@ class Decisions:
 
     Attributes:
         host: the host that decided.
-        arrays: what the engine returned per packet: nic, direction, rx_hash, rx_hash_type, rx_queue (of that NIC), irq_cpu,
-            gro (GroResult), skb (row of *skbs*, -1 none), drop, secrets.
+        arrays: what the engine returned per packet: nic, direction, rx_hash, rx_hash_type, rx_queue
+            (of that NIC), irq_cpu, gro (GroResult), skb (row of *skbs*, -1 none), drop, secrets.
         skbs: ``SKB[m]``, in delivery order (a sent packet is one skb of its own).
         decided: ``SKB_DECISION[m]``, what the stack decided for each skb.
         counts: decisions taken per stage of ``dtypes.STEER_STAGES``.
@@ -49,7 +49,7 @@ class Decisions:
     """
 
     host: Host
-    arrays: dict[str, NDArray[np.generic]]
+    arrays: dict[str, NDArray[Any]]
     skbs: NDArray[np.void]
     decided: NDArray[np.void]
     counts: dict[str, int]
@@ -58,8 +58,11 @@ class Decisions:
     def __len__(self) -> int:
         return len(self.arrays["skb"])
 
-    def column(self, name: str) -> NDArray[np.generic]:
-        """One per-packet column: an entry of *arrays*, or of the packet's skb (-1, or 0 for codes, without one)."""
+    def column(self, name: str) -> NDArray[Any]:
+        """One per-packet column: an entry of *arrays*, or of the packet's skb.
+
+        A packet without an skb has -1, or 0 where the column is of codes.
+        """
         if name in self.arrays:
             return self.arrays[name]
         skb = self.arrays["skb"]
@@ -71,7 +74,7 @@ class Decisions:
         return out
 
     @property
-    def columns(self) -> dict[str, NDArray[np.generic]]:
+    def columns(self) -> dict[str, NDArray[Any]]:
         """Every per-packet column by name."""
         names = (*FROM_PACKET, *FROM_SKB, "drop", "secrets")
         return {name: self.column(name) for name in names}

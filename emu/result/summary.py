@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
@@ -22,11 +22,13 @@ class Summary:
     Attributes:
         totals: packets, skbs, packets by direction, polls.
         queues: nic, queue, irq_cpu, packets, skbs.
-        cpus: cpu, node, irq packets (interrupt), napi packets (GRO: interrupt or kthread), protocol packets (after RPS), app packets
-            (read by threads there), completions (of tx queues).
-        nodes: the same per NUMA node, and local: packets whose thread is on the node that processed them.
+        cpus: cpu, node, irq packets (interrupt), napi packets (GRO: interrupt or kthread), protocol
+            packets (after RPS), app packets (read by threads there), completions (of tx queues).
+        nodes: the same per NUMA node, and local: packets whose thread is on the node that processed
+            them.
         sockets: socket row, name, packets, skbs, cpus that delivered to it.
-        tx_queues: nic, queue, completion_cpu, skbs, cpus that sent through it, remote: skbs that another CPU completes.
+        tx_queues: nic, queue, completion_cpu, skbs, cpus that sent through it, remote: skbs that
+            another CPU completes.
         drops: reason, packets.
         secrets: name, packets whose decisions hang on it.
     """
@@ -100,7 +102,7 @@ def queues_table(decisions: Decisions) -> Table:
 
 
 def per_cpu(
-    cpus: int, cpu: NDArray[np.generic], weight: NDArray[np.int64] | None = None
+    cpus: int, cpu: NDArray[Any], weight: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
     """Sum of weights per CPU; entries of -1 are nobody's."""
     has = cpu >= 0
@@ -183,7 +185,7 @@ def sockets_table(decisions: Decisions, segs: NDArray[np.int64]) -> Table:
 
 
 def tx_queues_table(decisions: Decisions) -> Table:
-    """Skbs per tx queue that sent any: how many CPUs share it, how many completions run elsewhere."""
+    """Skbs per tx queue in use: how many CPUs share it, how many completions run elsewhere."""
     decided, host = decisions.decided, decisions.host
     has = decided["tx_queue"] >= 0
     rows = decided[has]
@@ -211,7 +213,7 @@ def tx_queues_table(decisions: Decisions) -> Table:
 
 
 def sending_cpu(decided: NDArray[np.void]) -> NDArray[np.int32]:
-    """The CPU that sends: the thread's, the worker's for a redirect, the processing CPU for a forwarded skb."""
+    """The CPU that sends: the thread's; the worker's (redirect); the processing one (forwarded)."""
     from emu.dtypes import TxOf
 
     return np.where(

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emu.intake import from_frames
+from emu.io.plans import dump_plan, load_plan
 from emu.model.connections import connections
 from emu.model.host import Host
 from emu.model.lower import lower
@@ -21,8 +22,8 @@ from tests.strategies.traffic import Flow, lively_hosts, op_lists, tcp_frames, t
 
 
 def round_trip(plan, path):
-    plan.dump(path)
-    return Plan.load(path)
+    dump_plan(plan, path)
+    return load_plan(path)
 
 
 def assert_equal_plans(left, right):
@@ -76,9 +77,9 @@ def test_what_is_no_plan_is_refused(tmp_path):
     path.write_bytes(b"no plan at all")
 
     with pytest.raises(ValueError, match="pickle"):
-        Plan.load(path)
+        load_plan(path)
     with pytest.raises(OSError, match="no-such"):
-        Plan.load(tmp_path / "no-such.npz")
+        load_plan(tmp_path / "no-such.npz")
 
 
 @settings(max_examples=40)
