@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from emu.intake import from_frames
+from emu.model.host import Host
+from emu.model.ops import Op
+from emu.model.polls import Polls
+from emu.result.decisions import Decisions
+from emu.run import steer
 from tests.rules_drawn import (  # noqa: F401  (hooks: pytest finds them by name)
     pytest_configure,
     pytest_sessionfinish,
@@ -38,3 +44,21 @@ def engine(request: pytest.FixtureRequest) -> Callable[[str], ModuleType]:
 
     stage.name = request.param  # type: ignore[attr-defined]
     return stage
+
+
+@pytest.fixture
+def decide(engine: Callable[[str], ModuleType]) -> Callable[..., Decisions]:
+    """Steer frames with the engine under test; they arrive at time 0, or at *at_us* each."""
+
+    def run(
+        host: Host,
+        frames: list[bytes],
+        at_us: int | list[int] = 0,
+        ops: Sequence[Op] = (),
+        polls: Polls | None = None,
+    ) -> Decisions:
+        times = at_us if isinstance(at_us, list) else [at_us] * len(frames)
+        packets = from_frames(frames, arrival_ps=[time * 1_000_000 for time in times])
+        return steer(host, packets, ops=ops, polls=polls, engine=engine.name)  # type: ignore[attr-defined]
+
+    return run

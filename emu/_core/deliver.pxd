@@ -4,7 +4,6 @@ from emu._core.flow_hash cimport flow_hash
 from emu._core.gro_held cimport skb_t
 from emu._core.lookup cimport lookup_packet
 from emu._core.lookup_table cimport found_t
-from emu._core.mix cimport flow_mix
 from emu._core.reply cimport flow_t, reply
 from emu._core.rps cimport rps_cpu
 from emu._core.state cimport (
@@ -217,7 +216,6 @@ cdef inline void decide_skb(steer_t *s, skb_decision_t *d, skb_t *skb, i32 nic, 
     flow.lport = p.dport[first]
     flow.fport = p.sport[first]
     flow.family = p.family[first]
-    flow.mix = flow_mix(flow.faddr, flow.laddr, flow.fport, flow.lport)
     reply(s, d, <u32>found.sock, &flow, nic, rxq)
 
 

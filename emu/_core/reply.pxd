@@ -30,10 +30,16 @@ cdef struct flow_t:
     u16 lport
     u16 fport
     u8 family
-    u64 mix       # of the foreign, then the local end
 
 
-cdef inline i32 thread_cpu(steer_t *s, u32 sock, u64 mix, u8 *secrets) noexcept nogil:
+cdef inline u64 mix_of(const flow_t *flow) noexcept nogil:
+    """64 bits of the foreign, then the local end."""
+    return flow_mix(flow.faddr, flow.laddr, flow.fport, flow.lport)
+
+
+cdef inline i32 thread_cpu(
+    steer_t *s, u32 sock, const flow_t *flow, u8 *secrets
+) noexcept nogil:
     """CPU of the application thread that takes the flow; -1 for a socket without threads."""
     cdef sock_state_t *state = &s.socks[sock]
     if state.app_len == 0:
@@ -41,7 +47,7 @@ cdef inline i32 thread_cpu(steer_t *s, u32 sock, u64 mix, u8 *secrets) noexcept 
     if state.app_len == 1:
         return s.app_cpus[state.app_off]
     secrets[0] |= SECRET_THREAD
-    return s.app_cpus[state.app_off + reciprocal_scale(<u32>(mix >> 32), state.app_len)]
+    return s.app_cpus[state.app_off + reciprocal_scale(<u32>(mix_of(flow) >> 32), state.app_len)]
 
 
 cdef inline u8 choice_secrets(
@@ -70,6 +76,7 @@ cdef inline void send_from(
     cdef sock_state_t *state = &s.socks[sock]
     cdef u8 used_hash = 0
     cdef i32 cached = -1
+    cdef i32 before = -1
     cdef i32 queue
     cdef u8 secrets
     cdef bint keeps = row.proto == 17 and row.state == SOCK_ESTABLISHED
@@ -78,12 +85,19 @@ cdef inline void send_from(
     s.counts[COUNT_XPS] += 1
     if row.proto == 6 or keeps:
         if row.state == SOCK_ESTABLISHED:
-            cached = state.tx_queue
+            before = state.tx_queue
+        cached = before
         # Request and response leave nothing in flight: TCP is ooo_okay each time (XPS-33); UDP never is (6.4).
         queue = pick_tx(
             &s.xps[nic], &cached, not keeps, row.state == SOCK_ESTABLISHED, sk_rx, -1, cpu, 0,
-            txhash(s.txhash_seed, flow.mix), &used_hash,
+            0, &used_hash,
         )
+        if used_hash:
+            cached = before
+            queue = pick_tx(
+                &s.xps[nic], &cached, not keeps, row.state == SOCK_ESTABLISHED, sk_rx, -1, cpu, 0,
+                txhash(s.txhash_seed, mix_of(flow)), &used_hash,
+            )
         secrets = choice_secrets(&s.xps[nic], cpu_secrets, sk_rx, rx_secrets)
         if used_hash:
             secrets |= SECRET_TXHASH
@@ -118,12 +132,11 @@ cdef inline void send_from(
 
 cdef inline void socket_flow(const socket_t *row, flow_t *flow) noexcept nogil:
     """The flow of a connected socket's own packets."""
-    flow.laddr = row.laddr
-    flow.faddr = row.faddr
+    flow.laddr = <const u32 *>row.laddr
+    flow.faddr = <const u32 *>row.faddr
     flow.lport = row.lport
     flow.fport = row.fport
     flow.family = row.family
-    flow.mix = flow_mix(row.faddr, row.laddr, row.fport, row.lport)
 
 
 cdef inline void schedule_psock(steer_t *s, skb_decision_t *d, u32 target) noexcept nogil:
@@ -164,7 +177,7 @@ cdef inline void reply(steer_t *s, skb_decision_t *d, u32 sock, const flow_t *fl
         schedule_psock(s, d, target)
         socket_flow(&s.rows[target], &own)
         if row.redirect_ingress:
-            d.app_cpu = thread_cpu(s, target, own.mix, &d.secrets)
+            d.app_cpu = thread_cpu(s, target, &own, &d.secrets)
         else:
             d.tx_of = TX_REDIRECT
             state = &s.socks[target]
@@ -173,7 +186,7 @@ cdef inline void reply(steer_t *s, skb_decision_t *d, u32 sock, const flow_t *fl
                 state.rx_secrets,
             )
         return
-    d.app_cpu = thread_cpu(s, sock, flow.mix, &d.secrets)
+    d.app_cpu = thread_cpu(s, sock, flow, &d.secrets)
     if d.app_cpu >= 0:
         d.tx_of = TX_REPLY
         send_from(

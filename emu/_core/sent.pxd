@@ -3,7 +3,6 @@ from emu._core.deliver cimport finish_skb, free_row, new_decision, take_row
 from emu._core.gro_held cimport skb_t
 from emu._core.lookup cimport lookup_tuple
 from emu._core.lookup_table cimport found_t
-from emu._core.mix cimport flow_mix
 from emu._core.reply cimport flow_t, send_from, thread_cpu
 from emu._core.state cimport (
     COUNT_LOOKUP,
@@ -59,7 +58,6 @@ cdef inline void decide_sent(steer_t *s, skb_decision_t *d, i64 i) noexcept nogi
     flow.lport = p.sport[i]
     flow.fport = p.dport[i]
     flow.family = p.family[i]
-    flow.mix = flow_mix(flow.faddr, flow.laddr, flow.fport, flow.lport)
     s.counts[COUNT_LOOKUP] += 1
     found = lookup_tuple(
         &s.lookup, p.ip_proto[i], flow.family, flow.faddr, flow.laddr, flow.fport, flow.lport,
@@ -71,7 +69,7 @@ cdef inline void decide_sent(steer_t *s, skb_decision_t *d, i64 i) noexcept nogi
     if found.sock < 0:
         d.drop = DROP_NO_SOCKET
         return
-    d.app_cpu = thread_cpu(s, <u32>found.sock, flow.mix, &d.secrets)
+    d.app_cpu = thread_cpu(s, <u32>found.sock, &flow, &d.secrets)
     if s.rows[found.sock].state == SOCK_ESTABLISHED:
         sk_rx = s.socks[found.sock].rx_queue
         rx_secrets = s.socks[found.sock].rx_secrets

@@ -22,13 +22,8 @@ class Pick(NamedTuple):
     """A group's answer."""
 
     sock: Socket | None
-    candidates: list[
-        Socket
-    ]  # what the hash chose among: the answer hangs on it when they are several
+    candidates: list[Socket]  # what the hash chose among: several, and the answer hangs on it
     walked: int  # members looked at
-
-
-NOBODY = Pick(None, [], 0)
 
 
 class Group:
