@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from emu.dtypes import NAPI_WEIGHT, CpumapDesign, CpumapRule, PacketFlag
+from emu.dtypes import NAPI_WEIGHT, CpumapDesign, CpumapRule
 from emu.errors import ConfigError
 from emu.model.packets import Packets
+from emu.ref import bits
 from emu.ref.direction import NO_ADDRESSES
 from emu.ref.packet import PacketView
 from emu.ref.record import SILENT, Recorder
@@ -245,7 +246,7 @@ def target_entry(
     saddr = view.saddr_bytes[packet]
     if rule == CpumapRule.SADDR:
         return saddr[-1] % entries
-    has_ports = view.flags[packet] & PacketFlag.HAS_PORTS
+    has_ports = view.flags[packet] & bits.HAS_PORTS
     ports = (view.sport[packet], view.dport[packet]) if has_ports else None
     return program_hash(saddr, view.daddr_bytes[packet], ports) % entries
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from emu.dtypes import Direction, Drop, HashType, IpSummed, PacketFlag, Secret, TxOf
+from emu.dtypes import Direction, Drop, HashType, IpSummed, Secret, TxOf
+from emu.ref import bits
 from emu.ref.flow_hash import packet_hash
 from emu.ref.gro_skb import Skb
 from emu.ref.reply import Flow, place_on_queue, reply
@@ -78,7 +79,7 @@ def processing_cpu(host: HostState, decision: Decision, skb: Skb, nic: int, queu
 
 def forward(host: HostState, decision: Decision, skb: Skb, nic: int, rx_queue: int) -> None:
     """The tx queue of a forwarded skb, on the NIC it leaves by."""
-    if host.view.flags[skb.first] & PacketFlag.IP_CSUM_BAD:
+    if host.view.flags[skb.first] & bits.IP_CSUM_BAD:
         decision.drop = Drop.CSUM
         return
     out = host.nics[nic].forward_nic
@@ -117,16 +118,16 @@ def drop_of_foreign(host: HostState, packet: int) -> Drop:
 def drop_before_lookup(host: HostState, skb: Skb) -> Drop:
     """Why a received skb ends before the socket lookup; NONE when it does not."""
     view, first = host.view, skb.first
-    flags = PacketFlag(view.flags[first])
+    flags = view.flags[first]
     if view.reason[first]:
         return Drop.NOT_DISSECTED
-    if PacketFlag.IP_CSUM_BAD in flags:
+    if flags & bits.IP_CSUM_BAD:
         return Drop.CSUM
-    if PacketFlag.FRAGMENT in flags:
+    if flags & bits.FRAGMENT:
         return Drop.FRAGMENT
     if view.ip_proto[first] not in (6, 17):
         return Drop.UNHANDLED_PROTO
-    if PacketFlag.L4_CSUM_BAD in flags and skb.ip_summed == IpSummed.NONE:
+    if flags & bits.L4_CSUM_BAD and skb.ip_summed == IpSummed.NONE:
         return Drop.CSUM
     return Drop.NONE
 

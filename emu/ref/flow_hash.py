@@ -7,10 +7,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from emu.dtypes import PacketFlag
 from emu.model.arrays import column
 from emu.model.inputs import flow_keys, siphash_key
 from emu.model.packets import Packets
+from emu.ref import bits
 from emu.ref.packet import PacketView
 from emu.ref.record import SILENT, Recorder
 
@@ -95,7 +95,7 @@ def packet_hash(
     if rec.rule("R-2.2", row >= 0):
         key = view.packets.flow_keys[row]
         return flow_hash_block(key16, key["block"].tobytes()[: int(key["len"])]), bool(key["l4"])
-    has_ports = bool(view.flags[index] & PacketFlag.HAS_PORTS)
+    has_ports = bool(view.flags[index] & bits.HAS_PORTS)
     sport = view.sport[index] if has_ports else 0
     dport = view.dport[index] if has_ports else 0
     block = flow_block(

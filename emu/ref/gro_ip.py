@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from emu.dtypes import PacketFlag, Reason
+from emu.dtypes import Reason
+from emu.ref import bits
 from emu.ref.gro_skb import LINK_BYTES, GroConfig, Held, Incoming
 from emu.ref.record import Recorder
 
@@ -50,7 +51,7 @@ def read_network(packet: Incoming, rec: Recorder) -> Ipv4 | Ipv6 | None:
     view, i = packet.view, packet.index
     if not rec.rule("GRO-A3", view.reason[i] in READABLE, reason=view.reason[i]):
         return None
-    in_metadata = packet.flags & PacketFlag.VLAN_META and view.l3_off[i] <= LINK_BYTES
+    in_metadata = packet.flags & bits.VLAN_META and view.l3_off[i] <= LINK_BYTES
     if view.vlan_tpid[i] != 0 and not in_metadata:
         rec.note("gro", "a VLAN tag in the frame has no handler without the module 8021Q")
         return None
@@ -65,10 +66,10 @@ def read_ipv4(packet: Incoming, rec: Recorder) -> Ipv4 | None:
     """An IPv4 header without options, fragment or bad sum."""
     view, i = packet.view, packet.index
     plain = view.ip_b0[i] == 0x45
-    broken = packet.flags & (PacketFlag.FRAGMENT | PacketFlag.IP_CSUM_BAD)
+    broken = packet.flags & (bits.FRAGMENT | bits.IP_CSUM_BAD)
     if rec.rule("GRO-8", not plain or bool(broken), first_octet=view.ip_b0[i], flags=broken):
         return None
-    other_length = bool(packet.flags & PacketFlag.MALFORMED_LEN)
+    other_length = bool(packet.flags & bits.MALFORMED_LEN)
     evil = bool(view.ip_frag[i] & 0x8000)
     packet.soft = rec.rule("GRO-9", other_length or evil, tot_len=view.ip_len[i])
     return Ipv4(
@@ -86,13 +87,13 @@ def read_ipv6(packet: Incoming, rec: Recorder) -> Ipv6 | None:
     """An IPv6 header with none but the extension headers that GRO walks."""
     view, i = packet.view, packet.index
     extensions: bytes | None = b""
-    if packet.flags & PacketFlag.EXT_HEADERS:
+    if packet.flags & bits.EXT_HEADERS:
         extensions = extension_octets(packet)
-    stopped = bool(packet.flags & (PacketFlag.EXT_BYPASS | PacketFlag.FRAGMENT))
+    stopped = bool(packet.flags & (bits.EXT_BYPASS | bits.FRAGMENT))
     if rec.rule("GRO-18", stopped or extensions is None, not_walked=stopped):
         return None
     assert extensions is not None
-    other_length = bool(packet.flags & PacketFlag.MALFORMED_LEN)
+    other_length = bool(packet.flags & bits.MALFORMED_LEN)
     packet.soft = rec.rule("GRO-17", other_length, payload_len=view.ip_len[i])
     return Ipv6(
         saddr=view.saddr_bytes[i],

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from emu.dtypes import HashType, IpSummed, PacketFlag
+from emu.dtypes import HashType, IpSummed
+from emu.ref import bits
 from emu.ref.packet import PacketView
 
 LINK_BYTES = 14
@@ -90,7 +91,7 @@ def incoming(
 ) -> Incoming:
     """The packet as the driver, or a cpumap's kthread, hands it to GRO."""
     wire_bytes, header_bytes = view.wire_bytes[index], min(view.l3_off[index], LINK_BYTES)
-    tagged = view.flags[index] & PacketFlag.VLAN_META and view.vlan_tpid[index]
+    tagged = view.flags[index] & bits.VLAN_META and view.vlan_tpid[index]
     vlan = (view.vlan_tpid[index], view.vlan_tci[index]) if tagged else None
     skb = Skb(
         first=index,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from emu.dtypes import IpSummed, PacketFlag, Reason
+from emu.dtypes import IpSummed, Reason
+from emu.ref import bits
 from emu.ref.gro_ip import Ipv4, Ipv6, network_allows
 from emu.ref.gro_skb import GroConfig, Held, Incoming
 from emu.ref.record import Recorder
@@ -43,7 +44,7 @@ def verify_checksum(packet: Incoming, rec: Recorder) -> bool:
     skb = packet.skb
     if skb.ip_summed in (IpSummed.UNNECESSARY, IpSummed.PARTIAL):
         return True
-    bad = bool(packet.flags & PacketFlag.L4_CSUM_BAD)
+    bad = bool(packet.flags & bits.L4_CSUM_BAD)
     if rec.rule("GRO-19", bad):
         return False
     if rec.rule("GRO-A6", skb.ip_summed == IpSummed.NONE):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from emu.dtypes import PacketFlag
+from emu.ref import bits
 from emu.ref.gro_ip import Ipv4, Ipv6, network_allows
 from emu.ref.gro_skb import GroConfig, Held, Incoming
 from emu.ref.gro_tcp import Outcome, fits
@@ -29,7 +29,7 @@ def read_udp(packet: Incoming, config: GroConfig, rec: Recorder) -> Udp | None:
     view, i = packet.view, packet.index
     if not rec.rule("GRO-38", config.udp_forwarding):
         return None
-    if rec.rule("GRO-39", bool(packet.flags & PacketFlag.UDP_CSUM_ZERO)):
+    if rec.rule("GRO-39", bool(packet.flags & bits.UDP_CSUM_ZERO)):
         return None
     length = view.udp_len[i]
     whole = length > 8 and length == 8 + packet.payload_bytes

@@ -12,9 +12,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from emu.dtypes import SOCKET, PacketFlag, Secret, SockState
+from emu.dtypes import SOCKET, Secret, SockState
 from emu.errors import ConfigError
 from emu.model.packets import Packets
+from emu.ref import bits
 from emu.ref.lookup_legacy import find_legacy
 from emu.ref.lookup_sockets import TCP, UDP, Found, LookupRules, Query, mask_at, socket_of_row
 from emu.ref.lookup_table import SocketTables
@@ -162,7 +163,7 @@ class LookupTable:
         """
         flags = int(packets.flags[i])
         family, proto = int(packets.family[i]), int(packets.ip_proto[i])
-        if not flags & PacketFlag.HAS_PORTS or family not in (4, 6) or proto not in STATES:
+        if not flags & bits.HAS_PORTS or family not in (4, 6) or proto not in STATES:
             return -1, 0, 0, 0, 0
         width = 4 if family == 4 else 16
         query = Query(

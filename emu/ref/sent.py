@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from emu.dtypes import Drop, GroResult, PacketFlag, Secret, SockState, TxOf
+from emu.dtypes import Drop, GroResult, Secret, SockState, TxOf
+from emu.ref import bits
 from emu.ref.gro_skb import Skb
 from emu.ref.reply import Flow, send_from, thread_cpu, thread_sender
 from emu.ref.state import Decision, HostState
@@ -18,7 +19,7 @@ def send_packet(host: HostState, packet: int) -> None:
     if view.reason[packet]:
         decision.drop = Drop.NOT_DISSECTED
         return
-    if not view.flags[packet] & PacketFlag.HAS_PORTS or view.ip_proto[packet] not in (6, 17):
+    if not view.flags[packet] & bits.HAS_PORTS or view.ip_proto[packet] not in (6, 17):
         decision.drop = Drop.UNHANDLED_PROTO
         return
     flow = Flow(
