@@ -38,7 +38,8 @@ def steer(
         engine: ``"core"`` or ``"ref"``; both give the same answer, bit for bit.
 
     Raises:
-        ConfigError: no packets; a NIC, queue, socket or CPU that the host lacks; polls that do not fit the packets.
+        ConfigError: no packets; a NIC, queue, socket or CPU that the host lacks; polls that do not
+            fit the packets.
         CoreNotBuilt: the core is asked for and not built.
     """
     if len(packets) == 0:
@@ -57,15 +58,13 @@ def decide(host: Host, plan: Plan, polls: Polls | None, engine: str, **recorder:
     else:
         check_polls(polls, queue, queues=len(plan.rxq_irq_cpu))
     out = steering.run(plan, arrived, polls, **recorder)
-    first = np.array([*plan.nics["rxq_first"]], dtype=np.int32)
-    nic = plan.packets.nic
     arrays = {
-        "nic": nic,
+        "nic": plan.packets.nic,
         "direction": arrived["direction"],
         "rx_hash": arrived["rx_hash"],
         "rx_hash_type": arrived["rx_hash_type"],
-        "rx_queue": np.where(queue >= 0, queue - first[nic], -1).astype(np.int32),
-        "irq_cpu": np.where(queue >= 0, plan.rxq_irq_cpu[queue], -1).astype(np.int32),
+        "rx_queue": arrived["nic_queue"],
+        "irq_cpu": arrived["irq_cpu"],
         "gro": out["gro"],
         "skb": out["skb"],
         "drop": out["drop"],

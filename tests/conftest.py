@@ -59,6 +59,7 @@ def decide(engine: Callable[[str], ModuleType]) -> Callable[..., Decisions]:
     ) -> Decisions:
         times = at_us if isinstance(at_us, list) else [at_us] * len(frames)
         packets = from_frames(frames, arrival_ps=[time * 1_000_000 for time in times])
-        return steer(host, packets, ops=ops, polls=polls, engine=engine.name)  # type: ignore[attr-defined]
+        name = engine.name  # type: ignore[attr-defined]
+        return steer(host, packets, ops=ops, polls=polls, engine=name)
 
     return run

@@ -12,7 +12,7 @@ from tests.same import assert_same, differing_row
 from tests.strategies.traffic import lively_hosts, op_lists, polls_of, traffic
 
 
-@settings(max_examples=120)
+@settings(max_examples=70)
 @given(data=st.data())
 def test_both_engines_decide_the_same(data):
     host = data.draw(lively_hosts())
@@ -21,7 +21,7 @@ def test_both_engines_decide_the_same(data):
     assert_same(steer(host, packets), steer(host, packets, engine="ref"), host, packets)
 
 
-@settings(max_examples=120)
+@settings(max_examples=70)
 @given(data=st.data())
 def test_both_engines_decide_the_same_between_ops(data):
     host = data.draw(lively_hosts())
@@ -33,7 +33,7 @@ def test_both_engines_decide_the_same_between_ops(data):
     assert_same(core, ref, host, packets, ops)
 
 
-@settings(max_examples=80)
+@settings(max_examples=70)
 @given(data=st.data())
 def test_both_engines_decide_the_same_with_given_polls(data):
     host = data.draw(lively_hosts())

@@ -23,6 +23,7 @@ from tests.small_hosts import (
     on_queue,
     values,
 )
+from tests.strategies import frames as make
 from tests.strategies.traffic import tcp_frames, udp_frames, wrap
 
 # --- tx queues -----------------------------------------------------------------------------------
@@ -171,3 +172,15 @@ def test_a_sent_packet_of_a_group_is_the_member_that_the_first_interrupts_cpu_fi
     host = host_of(*members, rx_queues=2, irq_cpus=(2, 1))
 
     assert values(decide(host, udp_frames(DNS, 1, back=True)), "socket") == [2]
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_tag_in_the_frame_counts_in_the_length_of_an_skb_both_ways(decide, back):
+    connection = Socket(name="c", bind="10.0.0.1:80", peer="10.1.0.1:1024")
+    plain = tcp_frames(WEB, 1, 100, back=back)[0]
+    tagged = make.tag(plain, 5)
+
+    got = decide(host_of(connection), [plain, tagged], [0, 100])
+
+    assert values(got, "direction") == [Direction.SENT if back else Direction.RECEIVED] * 2
+    assert got.skbs["len_bytes"].tolist() == [len(plain) - 14, len(tagged) - 14]

@@ -28,6 +28,7 @@ FILE_LINES = {".pxd": 400, ".pyx": 600, ".py": 600}
 
 # A stage has one name on both sides; gro_tcp is a part of gro. Who has no twin says why.
 ONLY_REF = {
+    "bits": "flag bits without an enum's cost; the core has them in types.pxd",
     "packet": "a row view for Python; the core reads packets_t",
     "record": "the recorder that explain and the tests listen with; the core says nothing",
     "setup": "makes the reference's objects of a plan; the core overlays its arrays in steer",
@@ -45,6 +46,7 @@ ONLY_CORE = {
 FREE_TESTS = {
     "core_c": "the generated C",
     "hashkeys": "hash keys recorded elsewhere",
+    "hostile": "what a user can get wrong",
     "layers": "imports",
     "layout": "dtypes and structs",
     "lint": "the linters",

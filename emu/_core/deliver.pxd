@@ -72,7 +72,7 @@ cdef inline skb_decision_t *new_decision(steer_t *s, u32 row, i32 napi_cpu) noex
 
 
 cdef inline void finish_skb(steer_t *s, u32 row, const skb_decision_t *d) noexcept nogil:
-    """The skb has come to its end: it and its packets' columns are written, and the row is free again."""
+    """The skb has come to its end: it and its packets' columns are written, its row is free."""
     cdef i32 packet = s.last_packet[row]
     cdef i32 before
     s.out_skbs[s.delivered] = s.skbs[row]
@@ -104,10 +104,12 @@ cdef inline bint placed_by_rss_key(steer_t *s, i64 i) noexcept nogil:
 
 
 cdef inline u32 get_hash(steer_t *s, skb_t *skb, u8 *secret) noexcept nogil:
-    """skb_get_hash: the hash on the skb if it covers L4 or is the stack's own, else computed and kept (R-2.1)."""
+    """skb_get_hash: the skb's hash if it covers L4 or is the stack's own, else computed (R-2.1)."""
     cdef u8 l4 = 0
     if skb.hash_type == HASH_L4:
-        secret[0] = SECRET_RSS_KEY if hash_depends_on_key(s, skb.first) and s.nics[s.p.nic[skb.first]].hw_hash else 0
+        secret[0] = 0
+        if hash_depends_on_key(s, skb.first) and s.nics[s.p.nic[skb.first]].hw_hash:
+            secret[0] = SECRET_RSS_KEY
         return skb.hash
     secret[0] = SECRET_FLOW_HASH
     if skb.hash_type != HASH_SW and skb.hash_type != HASH_SW_L4:
@@ -136,7 +138,9 @@ cdef inline void steer_rps(steer_t *s, skb_decision_t *d, skb_t *skb, u32 queue)
         d.cpu = cpu
 
 
-cdef inline void forward(steer_t *s, skb_decision_t *d, skb_t *skb, i32 nic, i32 rxq) noexcept nogil:
+cdef inline void forward(
+    steer_t *s, skb_decision_t *d, skb_t *skb, i32 nic, i32 rxq
+) noexcept nogil:
     """The tx queue of a forwarded skb, on the NIC it leaves by (XPS-36)."""
     cdef i32 out = s.nics[nic].forward_nic
     cdef i32 cached = -1
@@ -174,8 +178,13 @@ cdef inline u8 local_drop(steer_t *s, const skb_t *skb, i64 first) noexcept nogi
     return DROP_NONE
 
 
-cdef inline void decide_skb(steer_t *s, skb_decision_t *d, skb_t *skb, i32 nic, i32 rxq) noexcept nogil:
-    """Everything the stack decides for an skb. rxq: rx queue within the NIC that the skb recorded, -1 none."""
+cdef inline void decide_skb(
+    steer_t *s, skb_decision_t *d, skb_t *skb, i32 nic, i32 rxq
+) noexcept nogil:
+    """Everything the stack decides for an skb.
+
+    rxq: rx queue within the NIC that the skb recorded, -1 none.
+    """
     cdef i64 first = skb.first
     cdef const packets_t *p = s.p
     cdef const nic_t *device = &s.nics[nic]

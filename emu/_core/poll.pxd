@@ -1,4 +1,4 @@
-"""One NAPI poll: frames to the cpumap or to GRO, then the skbs go up, then kthreads and workers (docs/steer.md)."""
+"""One NAPI poll: cpumap or GRO, then skbs go up, then kthreads and workers run (docs/steer.md)."""
 from emu._core.cpumap cimport (
     DESIGN_NAPI,
     DESIGN_PLAIN,
@@ -45,7 +45,9 @@ cdef inline void prefetch_slots(steer_t *s, const u32 *rows, u32 n, u32 *hashes)
             emu_prefetch(&s.lookup.established.slots[hashes[k]])
 
 
-cdef inline void prefetch_socks(steer_t *s, const u32 *rows, u32 n, const u32 *hashes) noexcept nogil:
+cdef inline void prefetch_socks(
+    steer_t *s, const u32 *rows, u32 n, const u32 *hashes
+) noexcept nogil:
     """Ask for the sockets that these slots name."""
     cdef const packets_t *p = s.p
     cdef i64 first
@@ -64,7 +66,7 @@ cdef inline void prefetch_socks(steer_t *s, const u32 *rows, u32 n, const u32 *h
 cdef inline void deliver_list(steer_t *s, gro_t *g, i32 cpu, i32 nic, i32 rxq) noexcept nogil:
     """Everything GRO has given to the stack goes up, in order.
 
-    A lookup among many connections waits for memory twice; asking for a batch beforehand hides that.
+    A lookup among many connections waits for memory twice; asking for a batch early hides that.
     """
     cdef u32 hashes[PREFETCH]
     cdef u32 begin = 0
@@ -102,14 +104,16 @@ cdef inline void receive_one(
 
 
 cdef inline void receive_from_queue(steer_t *s, gro_t *g, u32 nic, i64 i, i64 jiffy) noexcept nogil:
-    """A frame of the driver's own poll: with the device's hash when it reports one (receive.md 2.1)."""
+    """A frame of the driver's own poll: with the device's hash when it reports one (R-2.1)."""
     if s.nics[nic].hw_hash:
         receive_one(s, g, &s.nic_gro[nic], i, s.rx_hash[i], s.rx_hash_type[i], jiffy)
     else:
         receive_one(s, g, &s.nic_gro[nic], i, s.p.skb_hash[i], s.p.hash_type[i], jiffy)
 
 
-cdef inline void close_poll(steer_t *s, gro_t *g, u32 count, bint complete, i64 jiffy) noexcept nogil:
+cdef inline void close_poll(
+    steer_t *s, gro_t *g, u32 count, bint complete, i64 jiffy
+) noexcept nogil:
     """What napi_poll does after the driver's work (N-7, N-8): flush and hand over."""
     if count >= WEIGHT:
         gro_flush(g, s.skbs, s.hz >= 1000, jiffy)

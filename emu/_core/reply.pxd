@@ -1,4 +1,4 @@
-"""Behind the socket: its thread, its psock's worker, the tx queue of what it sends (docs/steer.md, steps 5 to 7)."""
+"""Behind the socket: its thread, its psock's worker, the tx queue (docs/steer.md, steps 5 to 7)."""
 from emu._core.flow_hash cimport flow_hash_tuple
 from emu._core.mix cimport flow_mix, txhash
 from emu._core.sockmap cimport psock_schedule
@@ -68,7 +68,7 @@ cdef inline void send_from(
     steer_t *s, skb_decision_t *d, u32 sock, const flow_t *flow, i32 nic, i32 cpu, u8 cpu_secrets,
     i32 sk_rx, u8 rx_secrets,
 ) noexcept nogil:
-    """Choose the tx queue of a packet that a socket sends through a NIC from a CPU (netdev_pick_tx).
+    """Choose the tx queue of what a socket sends through a NIC from a CPU (netdev_pick_tx).
 
     cpu_secrets, rx_secrets: what the CPU and the socket's rx queue hang on.
     """
@@ -87,7 +87,8 @@ cdef inline void send_from(
         if row.state == SOCK_ESTABLISHED:
             before = state.tx_queue
         cached = before
-        # Request and response leave nothing in flight: TCP is ooo_okay each time (XPS-33); UDP never is (6.4).
+        # Request and response leave nothing in flight: TCP is ooo_okay each time (XPS-33). UDP
+        # never is (transmit.md 6.4).
         queue = pick_tx(
             &s.xps[nic], &cached, not keeps, row.state == SOCK_ESTABLISHED, sk_rx, -1, cpu, 0,
             0, &used_hash,
@@ -102,7 +103,7 @@ cdef inline void send_from(
         if used_hash:
             secrets |= SECRET_TXHASH
         if keeps and s.xps[nic].real_num_tx_queues > 1:
-            # Whether the queue that was there is kept, and which it is, hangs on what it hung on then.
+            # Whether the queue that was there is kept, and which, hangs on what it hung on then.
             if state.tx_queue >= 0:
                 secrets = state.tx_secrets | (
                     secrets if <u32>state.tx_queue >= s.xps[nic].real_num_tx_queues else 0
@@ -120,7 +121,8 @@ cdef inline void send_from(
             queue = pick_tx(
                 &s.xps[nic], &cached, 0, 0, sk_rx, -1, cpu, 0,
                 flow_hash_tuple(
-                    s.flow_hash_key, flow.family, 17, flow.laddr, flow.faddr, flow.lport, flow.fport, 0
+                    s.flow_hash_key, flow.family, 17, flow.laddr, flow.faddr, flow.lport,
+                    flow.fport, 0,
                 ),
                 &used_hash,
             )
@@ -152,7 +154,9 @@ cdef inline void schedule_psock(steer_t *s, skb_decision_t *d, u32 target) noexc
     d.secrets |= state.worker_secrets
 
 
-cdef inline void reply(steer_t *s, skb_decision_t *d, u32 sock, const flow_t *flow, i32 nic, i32 rxq) noexcept nogil:
+cdef inline void reply(
+    steer_t *s, skb_decision_t *d, u32 sock, const flow_t *flow, i32 nic, i32 rxq
+) noexcept nogil:
     """The skb is in its socket's queue: who reads it, and which tx queue the answer takes.
 
     rxq: rx queue within the NIC that the skb recorded, -1 none.

@@ -1,6 +1,6 @@
 """A captured packet that the host sent: whose it is, and its tx queue (docs/steer.md)."""
 from emu._core.deliver cimport finish_skb, free_row, new_decision, take_row
-from emu._core.gro_held cimport skb_t
+from emu._core.gro_held cimport network_len, skb_t
 from emu._core.lookup cimport lookup_tuple
 from emu._core.lookup_table cimport found_t
 from emu._core.reply cimport flow_t, send_from, thread_cpu
@@ -26,7 +26,7 @@ cdef inline u32 new_sent_skb(steer_t *s, i64 i) noexcept nogil:
     take_row(s, row)
     skb.first = i
     skb.segs = 1
-    skb.len_bytes = s.p.wire_bytes[i] - s.p.l3_off[i]
+    skb.len_bytes = network_len(s.p, i)
     skb.gso_size = skb.gso_type = skb.hash = 0
     skb.hash_type = skb.csum_level = 0
     skb.ip_summed = s.p.ip_summed[i]

@@ -165,7 +165,7 @@ cdef struct steer_t:
     skb_t *out_skbs       # of the d-th skb given to the stack
     skb_decision_t *decided
     u32 delivered
-    i32 *skb_of           # per packet: the one before it in its skb while that is on its way, then its d; -1 none
+    i32 *skb_of           # per packet: the one before it in an skb on its way, then its d; -1 none
     u8 *gro_result        # per packet
     u8 *packet_drop       # per packet
     u8 *packet_secrets    # per packet

@@ -45,8 +45,9 @@ def arrive(plan):
     """Which way each packet goes, and the rx queue of those that come in.
 
     Returns:
-        dict: direction uint8[n] (Direction), rx_hash uint32[n], rx_hash_type uint8[n] (HashType), rx_queue int32[n] (queue of the
-        plan, -1 for sent packets).
+        dict: direction uint8[n] (Direction), rx_hash uint32[n], rx_hash_type uint8[n]
+        (HashType), rx_queue int32[n] (queue of the plan, -1 for sent packets), nic_queue int32[n]
+        (the same within its NIC), irq_cpu int32[n] (CPU of its interrupt, -1 for sent packets).
     """
     packets = plan.packets
     cdef Py_ssize_t n = len(packets)
@@ -67,6 +68,11 @@ def arrive(plan):
     hash_array = np.zeros(n, dtype=np.uint32)
     type_array = np.zeros(n, dtype=np.uint8)
     queue_array = np.full(n, -1, dtype=np.int32)
+    nic_queue_array = np.full(n, -1, dtype=np.int32)
+    cpu_array = np.full(n, -1, dtype=np.int32)
+    cdef const i32[::1] cpu_of_queue = plan.rxq_irq_cpu
+    cdef i32[::1] nic_queue = nic_queue_array
+    cdef i32[::1] irq_cpu = cpu_array
     cdef u8[::1] direction = direction_array
     cdef u32[::1] hash = hash_array
     cdef u8[::1] hash_type = type_array
@@ -80,17 +86,21 @@ def arrive(plan):
                 continue
             nic = p.nic[i]
             hash[i] = rss_hash(&rss[nic], &tables[0], p, i, &hash_type[i])
-            queue[i] = <i32>nics[nic].rxq_first + rss_queue(&rss[nic], &indirection[0], hash[i], hash_type[i])
+            nic_queue[i] = <i32>rss_queue(&rss[nic], &indirection[0], hash[i], hash_type[i])
+            queue[i] = <i32>nics[nic].rxq_first + nic_queue[i]
+            irq_cpu[i] = cpu_of_queue[queue[i]]
     return {
         "direction": direction_array,
         "rx_hash": hash_array,
         "rx_hash_type": type_array,
         "rx_queue": queue_array,
+        "nic_queue": nic_queue_array,
+        "irq_cpu": cpu_array,
     }
 
 
 cdef class Steering:
-    """A run's state: C memory that goes with it, and references that keep the plan's arrays alive."""
+    """A run's state: C memory that goes with it, and references that keep arrays alive."""
 
     cdef steer_t s
     cdef object plan
@@ -116,7 +126,7 @@ cdef class Steering:
         free(self.s.kthreads)
 
     cdef u8 *keep(self, object array, str dtype) except NULL:
-        """Address of an array's first byte; an empty array gets one zero element, so that the address is valid."""
+        """Address of an array's first byte; an empty one gets a zero element to point at."""
         array = np.ascontiguousarray(array, dtype=dtype) if dtype else np.ascontiguousarray(array)
         if array.size == 0:
             array = np.zeros(1, dtype=array.dtype)
@@ -181,7 +191,7 @@ cdef class Steering:
         return 0
 
     cdef int allocate_pool(self, Py_ssize_t most_taken) except -1:
-        """Rows for all skbs that can be on their way at once: what every NAPI holds, and one poll's."""
+        """Rows for all skbs on their way at once: what every NAPI holds, and one poll's."""
         cdef Py_ssize_t rows = 64 * (<Py_ssize_t>self.rx_queues + self.entries) + most_taken + 1
         self.s.skbs = <skb_t *>self.room(rows, sizeof(skb_t))
         self.s.spare = <u32 *>self.room(rows, sizeof(u32))
@@ -259,8 +269,13 @@ cdef class Steering:
             "counts": np.array(counts, dtype=np.uint64),
         }
 
-    cdef u8 *completes(self, const i32 *queue, const i32 *count, const i64 *time_ps, Py_ssize_t n) except NULL:
-        """Per poll 1 when the NAPI completes after it: not when it was full and the repoll follows at the same instant."""
+    cdef u8 *completes(
+        self, const i32 *queue, const i32 *count, const i64 *time_ps, Py_ssize_t n
+    ) except NULL:
+        """Per poll 1 when the NAPI completes after it.
+
+        It does not when the poll was full and the repoll follows at the same instant.
+        """
         cdef u8 *out = self.room(n, 1)
         cdef i64 *following = <i64 *>self.room(self.rx_queues, sizeof(i64))
         cdef Py_ssize_t k
@@ -272,7 +287,8 @@ cdef class Steering:
 
     def go(self, polls):
         """Ops, sent packets and polls in order of time; at one instant in this order."""
-        sent_rows = np.flatnonzero(np.asarray(<const u8[:self.packets]> self.s.direction) == DIR_SENT)
+        direction = np.asarray(<const u8[:self.packets]> self.s.direction)
+        sent_rows = np.flatnonzero(direction == DIR_SENT)
         sent_rows = sent_rows[np.argsort(self.plan.packets.arrival_ps[sent_rows], kind="stable")]
         cdef const i64 *order = <const i64 *>self.keep(polls.order, "i8")
         cdef const i32 *queue = <const i32 *>self.keep(polls.queue, "i4")
@@ -318,7 +334,8 @@ cdef class Steering:
                     poll += 1
         if failed == -1:
             raise MemoryError
-        self.s.counts[COUNT_RSS] = int((np.asarray(<const i32[:self.packets]> self.s.rx_queue) >= 0).sum())
+        rx_queue = np.asarray(<const i32[:self.packets]> self.s.rx_queue)
+        self.s.counts[COUNT_RSS] = int((rx_queue >= 0).sum())
 
 
 def run(plan, arrived, polls):
@@ -329,8 +346,9 @@ def run(plan, arrived, polls):
         polls: every received packet once.
 
     Returns:
-        dict: gro uint8[n], skb int32[n], drop uint8[n], secrets uint8[n] per packet; skbs SKB[m] and decided SKB_DECISION[m] in
-        delivery order; counts uint64[stages] in the order of STEER_STAGES.
+        dict: gro uint8[n], skb int32[n], drop uint8[n], secrets uint8[n] per packet; skbs SKB[m]
+        and decided SKB_DECISION[m] in delivery order; counts uint64[stages] in the order of
+        STEER_STAGES.
     """
     most = int(polls.count.max()) if len(polls) else 0
     steering = Steering(plan, arrived, most)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -20,6 +22,10 @@ from emu.io.hosts import load_host
 from emu.run import steer as steer_door
 
 SCHEMA_VERSION = 1
+# click's, which typer carries inside itself or imports, as its version has it.
+USAGE_ERROR: Any = next(
+    kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
+)
 
 app = typer.Typer(
     add_completion=False,
@@ -98,28 +104,58 @@ def write_json(target: str | None, result: dict[str, object]) -> None:
         return
     text = json.dumps(result, indent=2) + "\n"
     if target == "-":
+        if sys.stdout is None:
+            raise ConfigError("--json", "- with standard output closed", "an open standard output")
         sys.stdout.write(text)
         return
-    path = Path(target)
-    part = path.with_name(path.name + ".part")
+    path = Path(os.path.realpath(target))  # a symbolic link stays one
+    part = path.with_name(f"{path.name[:200]}.{os.getpid()}.part") if path.name else path
     try:
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise ConfigError(
-            "--json", target, f"a file that can be written ({error.strerror})"
-        ) from None
+        if not target or path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if path.exists() and not path.is_file():  # a device or a pipe cannot be replaced
+            path.write_text(text, encoding="utf-8")
+            return
+        try:
+            part.write_text(text, encoding="utf-8")
+            os.replace(part, path)
+        except OSError:
+            part.unlink(missing_ok=True)
+            raise
+    except (BrokenPipeError, ValueError, OSError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        allowed = f"a file that can be written ({reason})"
+        raise ConfigError("--json", repr(target), allowed) from None
 
 
 def main() -> None:
     """Run the command line: a user's mistake is one line and exit status 2."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a path that is no text is shown
     try:
-        app(prog_name="python -m emu.bench")
+        status = app(prog_name="python -m emu.bench", standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except USAGE_ERROR as error:
+        message = " ".join(error.format_message().split())
+        print(f"error: command line: {message}; try --help", file=sys.stderr)
+        raise SystemExit(2) from None
+    except typer.Abort:
+        raise SystemExit(130) from None
     except EmuError as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(2) from None
     except BrokenPipeError:
         # The reader of our output went away (a pager, head): nothing to say.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence(sys.stdout)
         raise SystemExit(1) from None
+    except OSError as error:
+        silence(sys.stdout)
+        print(f"error: standard output: got {error.strerror}; allowed: room", file=sys.stderr)
+        raise SystemExit(2) from None
+    raise SystemExit(status if isinstance(status, int) else 0)
+
+
+def silence(stream: TextIO) -> None:
+    """What is still to be flushed goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -9,12 +9,15 @@ import numpy as np
 from emu.bench.speed_host import CPUS, KEY, speed_host
 from emu.dtypes import GRO_CFG, CpumapRule
 from emu.engines import stage
+from emu.io.frames import frames_of
+from emu.model.generate import generate
 from emu.model.lower import lower
 from emu.model.packets import Packets
 
 # Prepares outside the clock; the call it answers with is timed and says how many decisions it took.
 Job = Callable[[str, Packets], Callable[[], int]]
 SECRET = bytes(range(16))
+DISSECTED = 200_000
 
 
 def toeplitz(engine: str, traffic: Packets) -> Callable[[], int]:
@@ -121,7 +124,20 @@ def spread(traffic: Packets) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
     return (mixed >> np.uint64(32)).astype(np.uint32)
 
 
+def dissect(engine: str, traffic: Packets) -> Callable[[], int]:
+    """Columns and checksums of frames with 64 octets of payload."""
+    door = stage(engine, "dissect").dissect_frames
+    flows = min(len(traffic), DISSECTED)
+    frames = frames_of(generate(packets=flows, flows=flows, payload_bytes=64))
+    sizes = np.array([len(frame) for frame in frames], dtype=np.uint32)
+    blob = np.frombuffer(b"".join(frames), dtype=np.uint8)
+    begins = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)[:-1]]).astype(np.int64)
+    link = np.zeros(flows, dtype=np.uint8)
+    return lambda: len(door(blob, begins, sizes, sizes, link)[0]["reason"])
+
+
 JOBS: dict[str, Job] = {
+    "dissect": dissect,
     "toeplitz_v4": toeplitz,
     "napi": napi,
     "gro": gro,

@@ -18,7 +18,7 @@ from emu.bench.speed_host import speed_host, speed_traffic
 from emu.model.packets import Packets
 from emu.run import steer
 
-CORE_RUNS = 3
+RUNS = 3
 REF_PACKETS = 20_000
 SIZES = {False: 4_000_000, True: 400_000}
 
@@ -65,12 +65,13 @@ def time_job(name: str, job: Job, traffic: Packets) -> SpeedRow:
     """One stage, both engines."""
     few = traffic.take(slice(0, REF_PACKETS))
     core, ref = job("core", traffic), job("ref", few)
+    decisions, ref_decisions = core(), ref()
     return SpeedRow(
         name=name,
-        core_pps=len(traffic) / median_seconds(core),
-        ref_pps=len(few) / median_seconds(ref, runs=1),
-        packets=len(traffic),
-        decisions=core(),
+        core_pps=decisions / median_seconds(core),
+        ref_pps=ref_decisions / median_seconds(ref, runs=1),
+        packets=decisions,
+        decisions=decisions,
     )
 
 
@@ -84,14 +85,14 @@ def time_steer(name: str, traffic: Packets, seed: int) -> SpeedRow:
     return SpeedRow(
         name=name,
         core_pps=len(traffic) / median_seconds(lambda: steer(host, traffic)),
-        ref_pps=len(few) / median_seconds(lambda: steer(few_host, few, engine="ref"), runs=1),
+        ref_pps=len(few) / median_seconds(lambda: steer(few_host, few, engine="ref")),
         packets=len(traffic),
         decisions=sum(counts.values()),
         counts=counts,
     )
 
 
-def median_seconds(call: Callable[[], object], runs: int = CORE_RUNS) -> float:
+def median_seconds(call: Callable[[], object], runs: int = RUNS) -> float:
     """Median wall time of some runs."""
     times = []
     for _ in range(runs):

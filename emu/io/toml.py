@@ -31,6 +31,8 @@ def load_toml(path: str | Path) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         given = f"byte {error.object[error.start]:#04x} at offset {error.start}"
         raise ConfigError(str(path), given, "UTF-8 text") from None
+    except RecursionError:
+        raise ConfigError(str(path), "tables or lists nested too deep", "a host file") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(str(path), f"no TOML: {error}", "TOML 1.0") from None
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from emu import dtypes
 from emu.dtypes import Prog, SockState
+from emu.errors import ConfigError
 from emu.kernels import KernelProfile
 from emu.model.host import Host
 from emu.model.secrets import Secrets
@@ -66,6 +67,7 @@ def lower_sockets(host: Host) -> Sockets:
     for index, socket in enumerate(host.sockets):
         fill_socket(out.rows[index], socket, devices, out)
     if host.connections is not None and connected:
+        check_connections(host, host.connections)
         # Raw octets: numpy copies a record field by field.
         octets = out.rows.view(np.uint8).reshape(-1, dtypes.SOCKET.itemsize)
         octets[declared:] = host.connections.view(np.uint8).reshape(octets[declared:].shape)
@@ -77,6 +79,35 @@ def lower_sockets(host: Host) -> Sockets:
         out.rows["app_off"][declared:] = place[cpus]
         out.rows["app_len"][declared:] = 1
     return out
+
+
+def check_connections(host: Host, rows: NDArray[np.void]) -> None:
+    """Refuse rows that are no connection, or point at what the host does not have.
+
+    Raises:
+        ConfigError: the first field that does not fit.
+    """
+    last = host.topology.cpus - 1
+    limits = {
+        "prog_kind": (0, int(max(Prog))),
+        "app_off": (0, last),
+        "mask_off": (-1, -1),
+        "psock_target": (-1, len(host.sockets) + len(rows) - 1),
+        "psock_cpu": (-1, last),
+    }
+    states = (int(SockState.CLOSED), int(SockState.ESTABLISHED))
+    for field, (one, other) in (("family", (4, 6)), ("proto", (6, 17)), ("state", states)):
+        wrong = (rows[field] != one) & (rows[field] != other)
+        _refuse_row(rows, field, wrong, f"{one} or {other}")
+    for field, (low, high) in limits.items():
+        wrong = (rows[field] < low) | (rows[field] > high)
+        _refuse_row(rows, field, wrong, f"{low}..{high}")
+
+
+def _refuse_row(rows: NDArray[np.void], field: str, wrong: NDArray[np.bool_], allowed: str) -> None:
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ConfigError(f"host: connections[{row}].{field}", int(rows[field][row]), allowed)
 
 
 def fill_socket(row: np.void, socket: Socket, devices: dict[str, int], pools: Sockets) -> None:

@@ -6,7 +6,10 @@ from enum import IntEnum
 
 import attrs
 
+from emu.model import checks
 from emu.model.masks import CpuSet
+
+CPU_SET = checks.instance_of(CpuSet, "a CPU set")
 
 
 class OpKind(IntEnum):
@@ -26,69 +29,69 @@ class OpKind(IntEnum):
 class Op:
     """Something that happens *at_ps* picoseconds into the input, before packets of that instant."""
 
-    at_ps: int = attrs.field(validator=[attrs.validators.instance_of(int), attrs.validators.ge(0)])
+    at_ps: int = attrs.field(validator=checks.integer(0, 2**63 - 1))
 
 
 @attrs.frozen(kw_only=True)
 class WriteXpsCpus(Op):
     """``tx-<queue>/xps_cpus`` is written (XPS-10..19)."""
 
-    nic: str
-    queue: int
-    mask: CpuSet
+    nic: str = attrs.field(validator=checks.text)
+    queue: int = attrs.field(validator=checks.integer(0))
+    mask: CpuSet = attrs.field(validator=CPU_SET)
 
 
 @attrs.frozen(kw_only=True)
 class WriteXpsRxqs(Op):
     """``tx-<queue>/xps_rxqs`` is written; the mask's bits are rx queues."""
 
-    nic: str
-    queue: int
-    mask: CpuSet
+    nic: str = attrs.field(validator=checks.text)
+    queue: int = attrs.field(validator=checks.integer(0))
+    mask: CpuSet = attrs.field(validator=CPU_SET)
 
 
 @attrs.frozen(kw_only=True)
 class WriteRpsCpus(Op):
     """``rx-<queue>/rps_cpus`` is written."""
 
-    nic: str
-    queue: int
-    mask: CpuSet
+    nic: str = attrs.field(validator=checks.text)
+    queue: int = attrs.field(validator=checks.integer(0))
+    mask: CpuSet = attrs.field(validator=CPU_SET)
 
 
 @attrs.frozen(kw_only=True)
 class SetIncomingCpu(Op):
     """setsockopt(SO_INCOMING_CPU); -1 takes it back (SOCK-40..43)."""
 
-    socket: str
-    cpu: int
+    socket: str = attrs.field(validator=checks.text)
+    cpu: int = attrs.field(validator=checks.integer(-(2**31), 2**31 - 1))
 
 
 @attrs.frozen(kw_only=True)
 class SetCpuMask(Op):
     """setsockopt(SO_INCOMING_CPU_MASK); None takes it back (SOCK-20..32)."""
 
-    socket: str
-    mask: CpuSet | None
+    socket: str = attrs.field(validator=checks.text)
+    mask: CpuSet | None = attrs.field(validator=checks.optional(CPU_SET))
 
 
 @attrs.frozen(kw_only=True)
 class OpenSocket(Op):
     """A socket of the host that was not open binds, listens or connects, as it is declared."""
 
-    socket: str
+    socket: str = attrs.field(validator=checks.text)
 
 
 @attrs.frozen(kw_only=True)
 class CloseSocket(Op):
     """A socket closes: it leaves its group, whose last member takes its place (SOCK-53)."""
 
-    socket: str
+    socket: str = attrs.field(validator=checks.text)
 
 
 @attrs.frozen(kw_only=True)
 class MoveThreads(Op):
     """The socket's application threads move to other CPUs."""
 
-    socket: str
-    threads: CpuSet
+    socket: str = attrs.field(validator=checks.text)
+    threads: CpuSet = attrs.field(validator=CPU_SET)

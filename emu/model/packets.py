@@ -61,14 +61,14 @@ class Packets:
         frame_off, cap_bytes = self.columns["frame_off"], self.columns["cap_bytes"]
         kept = frame_off >= 0
         if int(frame_off.min()) < -1 or bool(
-            np.any((frame_off[kept] + cap_bytes[kept]) > len(self.blob))
+            np.any(frame_off[kept] > len(self.blob) - cap_bytes[kept].astype(np.int64))
         ):
             raise ValueError("column frame_off points outside the blob")
         opt_off = self.columns["opt_off"]
         with_options = opt_off >= 0
         options_bytes = np.maximum((self.columns["tcp_w12"] >> 28).astype(np.int64) * 4 - 20, 0)
         if int(opt_off.min()) < -1 or bool(
-            np.any((opt_off + options_bytes)[with_options] > len(self.blob))
+            np.any((opt_off > len(self.blob) - options_bytes)[with_options])
         ):
             raise ValueError("column opt_off points outside the blob")
 

@@ -99,7 +99,11 @@ def check_polls(
 
 def _check_form(polls: Polls, packets: int, queues: int | None) -> None:
     """Lengths, ranges, places and times of the polls."""
+    if not isinstance(polls, Polls):
+        raise ConfigError("polls", type(polls).__name__, "Polls", "emu.Polls.of_counts([...])")
     columns = (polls.first, polls.count, polls.time_ps, polls.jiffy)
+    if any(column.ndim != 1 for column in (polls.order, polls.queue, *columns)):
+        raise ConfigError("polls", "columns of more than one axis", "one number for each poll")
     if any(len(column) != len(polls) for column in columns):
         raise ConfigError("polls", "columns of different lengths", "one row for each poll")
     order = polls.order

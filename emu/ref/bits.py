@@ -1,4 +1,4 @@
-"""Bits of the packets' ``flags`` column as plain numbers: an enum's own ``&`` takes a microsecond."""
+"""Bits of the ``flags`` column as plain numbers: an enum's own ``&`` takes a microsecond."""
 
 from __future__ import annotations
 

@@ -12,7 +12,10 @@ from emu.ref.state import Decision, HostState
 
 
 def deliver(host: HostState, skb: Skb, napi_cpu: int, nic: int, rx_queue: int) -> None:
-    """One skb from *napi_cpu* to its end; rx_queue: the queue within the NIC that it recorded, -1 none."""
+    """One skb from *napi_cpu* to its end.
+
+    rx_queue: the queue within the NIC that it recorded, -1 none.
+    """
     first = skb.first
     host.rec.about(skb.members)
     decision = Decision(direction=host.direction[first], napi_cpu=napi_cpu, cpu=napi_cpu)
@@ -47,7 +50,7 @@ def placed_by_rss_key(host: HostState, packet: int) -> bool:
 
 
 def get_hash(host: HostState, skb: Skb) -> tuple[int, Secret]:
-    """skb_get_hash: the hash on the skb if it covers L4 or is the stack's own, else computed and kept.
+    """skb_get_hash: the skb's hash if it covers L4 or is the stack's own, else computed and kept.
 
     Also answers which secret the value hangs on.
     """

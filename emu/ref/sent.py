@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from emu.dtypes import Drop, GroResult, Secret, SockState, TxOf
 from emu.ref import bits
-from emu.ref.gro_skb import Skb
+from emu.ref.gro_skb import LINK_BYTES, Skb
 from emu.ref.reply import Flow, send_from, thread_cpu, thread_sender
 from emu.ref.state import Decision, HostState
 
@@ -66,7 +66,7 @@ def sent_skb(host: HostState, packet: int) -> Skb:
     return Skb(
         first=packet,
         members=[packet],
-        len_bytes=view.wire_bytes[packet] - view.l3_off[packet],
+        len_bytes=max(view.wire_bytes[packet] - min(view.l3_off[packet], LINK_BYTES), 0),
         gso_size=0,
         gso_type=0,
         hash=0,

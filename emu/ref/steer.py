@@ -31,8 +31,9 @@ def arrive(plan: Plan, rec: Recorder = SILENT) -> dict[str, Array]:
     """Which way each packet goes, and the rx queue of those that come in.
 
     Returns:
-        dict: direction uint8[n] (Direction), rx_hash uint32[n], rx_hash_type uint8[n] (HashType), rx_queue int32[n] (queue of the
-        plan, -1 for sent packets).
+        dict: direction uint8[n] (Direction), rx_hash uint32[n], rx_hash_type uint8[n]
+        (HashType), rx_queue int32[n] (queue of the plan, -1 for sent packets), nic_queue int32[n]
+        (the same within its NIC), irq_cpu int32[n] (CPU of its interrupt, -1 for sent packets).
     """
     view = PacketView(plan.packets)
     own = {
@@ -48,7 +49,8 @@ def arrive(plan: Plan, rec: Recorder = SILENT) -> dict[str, Array]:
         )
         for row in plan.rss
     ]
-    rows: list[tuple[int, int, int, int]] = []
+    rows: list[tuple[int, ...]] = []
+    first_queue, irq_cpus = plan.nics["rxq_first"].tolist(), plan.rxq_irq_cpu.tolist()
     for index in range(len(view)):
         rec.about((index,))
         way = addresses.direction(
@@ -56,7 +58,7 @@ def arrive(plan: Plan, rec: Recorder = SILENT) -> dict[str, Array]:
         )
         rec.note("direction", way.name.lower())
         if way == Direction.SENT:
-            rows.append((way, 0, 0, -1))
+            rows.append((way, 0, 0, -1, -1, -1))
             continue
         nic = nics[view.nic[index]]
         hash_value, hash_type = hash_packet(nic, view, index, rec)
@@ -68,14 +70,17 @@ def arrive(plan: Plan, rec: Recorder = SILENT) -> dict[str, Array]:
             type=hash_type.name,
             table=len(nic.indirection),
         )
-        first = int(plan.nics["rxq_first"][view.nic[index]])
-        rows.append((way, hash_value, hash_type, first + queue))
-    direction, hashes, types, queues = zip(*rows, strict=True) if rows else ((), (), (), ())
+        place = first_queue[view.nic[index]] + queue
+        rows.append((way, hash_value, hash_type, place, queue, irq_cpus[place]))
+    columns = zip(*rows, strict=True) if rows else ((),) * 6
+    direction, hashes, types, queues, nic_queues, cpus = columns
     return {
         "direction": np.array(direction, dtype=np.uint8),
         "rx_hash": np.array(hashes, dtype=np.uint32),
         "rx_hash_type": np.array(types, dtype=np.uint8),
         "rx_queue": np.array(queues, dtype=np.int32),
+        "nic_queue": np.array(nic_queues, dtype=np.int32),
+        "irq_cpu": np.array(cpus, dtype=np.int32),
     }
 
 
@@ -92,8 +97,9 @@ def run(
         polls: every received packet once.
 
     Returns:
-        dict: gro uint8[n], skb int32[n], drop uint8[n], secrets uint8[n] per packet; skbs SKB[m] and decided SKB_DECISION[m] in delivery
-        order; counts uint64[stages] in the order of STEER_STAGES.
+        dict: gro uint8[n], skb int32[n], drop uint8[n], secrets uint8[n] per packet; skbs SKB[m]
+        and decided SKB_DECISION[m] in delivery order; counts uint64[stages] in the order of
+        STEER_STAGES.
     """
     host = make_state(plan, arrived, rec)
     host.counts["rss"] = int((arrived["rx_queue"] >= 0).sum())
@@ -109,7 +115,7 @@ def run(
 
 
 def schedule(plan: Plan, arrived: dict[str, Array], polls: Polls) -> Iterator[tuple[int, int]]:
-    """(kind, index) of ops, sent packets and polls in order of time; at one instant in this order of kinds."""
+    """(kind, index) of ops, sent packets and polls by time, at one instant in this order."""
     sent = np.flatnonzero(arrived["direction"] == Direction.SENT).tolist()
     arrival = plan.packets.arrival_ps
     ops = ((int(row["time_ps"]), OP, index) for index, row in enumerate(plan.ops))
@@ -120,7 +126,10 @@ def schedule(plan: Plan, arrived: dict[str, Array], polls: Polls) -> Iterator[tu
 
 
 def completes(polls: Polls) -> list[bool]:
-    """Whether the NAPI completes after each poll: not when it was full and the repoll follows at the same instant."""
+    """Whether the NAPI completes after each poll.
+
+    It does not when the poll was full and the repoll follows at the same instant.
+    """
     out = [True] * len(polls)
     following: dict[int, int] = {}  # queue -> time of its next poll
     for index in reversed(range(len(polls))):

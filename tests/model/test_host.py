@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from emu import dtypes
 from emu.errors import ConfigError
 from emu.kernels import get_kernel
 from emu.model.host import Host
@@ -17,6 +16,7 @@ from emu.model.nic import Cpumap, Nic, default_indirection
 from emu.model.sockets import Socket, Sockmap
 from emu.model.topology import Topology
 from tests.strategies.hosts import hosts
+from tests.strategies.sockets import socket_rows
 
 
 def host(cpus=4, nic=None, **fields):
@@ -156,8 +156,7 @@ def test_an_offline_cpu_may_stay_in_a_mask():
 
 
 def test_connections_pass_through_untouched():
-    rows = np.zeros(3, dtype=dtypes.SOCKET)
-    rows["lport"] = 80
+    rows = socket_rows([{"lport": 80}] * 3)
     made = host(connections=rows)
     assert made.connections is rows
     assert made == host(connections=rows.copy()) != host()

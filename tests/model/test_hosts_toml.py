@@ -7,12 +7,10 @@ import tomllib
 from pathlib import Path
 
 import attrs
-import numpy as np
 import pytest
 from hypothesis import given
 
 import emu
-from emu import dtypes
 from emu.errors import ConfigError
 from emu.io.hosts import dump_host, host_from_toml, load_host
 from emu.io.toml import to_toml
@@ -24,6 +22,7 @@ from emu.model.secrets import Secrets
 from emu.model.sockets import Socket
 from emu.model.topology import Topology
 from tests.strategies.hosts import hosts
+from tests.strategies.sockets import socket_rows
 
 SCENARIOS = sorted((Path(emu.__file__).parent / "scenarios").glob("*.toml"))
 DOCS = Path(__file__).parent.parent.parent / "docs" / "host.md"
@@ -301,7 +300,7 @@ def test_a_file_that_cannot_be_read(tmp_path):
 
 
 def test_connections_do_not_go_into_toml():
-    host = load(NIC).replace(connections=np.zeros(2, dtype=dtypes.SOCKET))
+    host = load(NIC).replace(connections=socket_rows([{}, {}]))
     with pytest.raises(ConfigError, match="host: connections: got 2 rows"):
         dump_host(host)
 

@@ -253,6 +253,7 @@ ASKED = [
     "SOCK-53",
     "SOCK-55",
     "SOCK-56",
+    "SOCK-57",
     "SOCK-58",
     "SOCK-59",
     "SOCK-63",
