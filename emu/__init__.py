@@ -1,10 +1,12 @@
-"""emu: a cycle-approximate emulator of the Linux host packet path."""
+"""emu: an emulator of the Linux host packet path: where does each packet land, and why?"""
 
+from emu import stages
 from emu.coalesce import gro
 from emu.errors import CaptureError, ConfigError, CoreNotBuilt, EmuError
 from emu.explain import explain
 from emu.intake import dissect, from_frames
 from emu.io.capture import read_capture
+from emu.io.frames import frames_of, write_pcap
 from emu.io.hosts import dump_host, load_host
 from emu.model.connections import connections
 from emu.model.generate import generate
@@ -40,10 +42,13 @@ __all__ = [
     "dissect",
     "dump_host",
     "explain",
+    "frames_of",
     "from_frames",
     "generate",
     "gro",
     "load_host",
     "read_capture",
+    "stages",
     "steer",
+    "write_pcap",
 ]

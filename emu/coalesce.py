@@ -13,6 +13,7 @@ from emu.dtypes import NAPI_WEIGHT
 from emu.engines import stage
 from emu.errors import ConfigError
 from emu.kernels import KernelProfile, get_kernel
+from emu.model.consistency import check_packets
 from emu.model.nic import Gro
 from emu.model.packets import Packets
 from emu.result.skbs import Skbs
@@ -68,6 +69,7 @@ def gro(
     cfg["enabled"], cfg["fresh_skb"] = 1, bool(cpumap)
     cfg["udp_forwarding"] = device.rx_udp_gro_forwarding
     cfg["fixed_id_needs_df"] = get_kernel(kernel).gro_fixed_id_needs_df
+    check_packets(packets)
     table, skb_of, result = stage(engine, "gro").gro_packets(
         packets,
         counts,

@@ -79,9 +79,9 @@ def explain(
     Raises:
         ConfigError: no such packet, or what `emu.steer` raises.
     """
-    if not 0 <= index < len(packets):
+    if type(index) is not int or not 0 <= index < len(packets):
         allowed = f"0..{len(packets) - 1}" if len(packets) else "none: the table is empty"
-        raise ConfigError("explain", f"packet {index}", allowed)
+        raise ConfigError("explain", f"packet {index!r}", allowed)
     journal = Journal(index)
     plan = lower(host, packets, ops)
     decisions = decide(host, plan, polls, "ref", rec=journal)

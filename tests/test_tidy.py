@@ -44,6 +44,7 @@ ONLY_CORE = {
 
 # tests/<dir>/test_X.py is about a module X of emu. These are about the repository, or several.
 FREE_TESTS = {
+    "readme": "what README.md shows",
     "core_c": "the generated C",
     "hashkeys": "hash keys recorded elsewhere",
     "hostile": "what a user can get wrong",

@@ -56,8 +56,10 @@ def bench(
 ) -> None:
     """Run the four experiments before and after, then measure emu's own speed in both engines."""
     if context.invoked_subcommand is not None:
+        refuse_lost_options(context)
         return
     check_engine(engine)
+    check_json(json_file)
     with Progress(len(EXPERIMENTS) + speed.steps()) as progress:
         outcomes: list[Outcome] = []
         for experiment in EXPERIMENTS:
@@ -85,6 +87,7 @@ def steer(
 ) -> None:
     """Steer a capture through a host: where each packet lands, per queue, CPU, node and socket."""
     check_engine(engine)
+    check_json(json_file)
     machine = load_host(host) if host is not None else report.example_host()
     if seed is not None:
         machine = report.with_seed(machine, seed)
@@ -96,6 +99,26 @@ def steer(
     if json_file != "-":
         report.print_steer(decisions, packets, str(pcap))
     write_json(json_file, report.steer_json(decisions, packets, version=SCHEMA_VERSION))
+
+
+def refuse_lost_options(context: typer.Context) -> None:
+    """Options in front of a subcommand belong to the main job: refuse them, do not drop them."""
+    for name, value in context.params.items():
+        if str(context.get_parameter_source(name)).endswith("COMMANDLINE"):
+            option = "--json" if name == "json_file" else f"--{name}"
+            command = context.invoked_subcommand
+            allowed = f"behind the subcommand, where {command} has it"
+            raise ConfigError(option, f"{value!r} in front of {command}", allowed)
+
+
+def check_json(target: str | None) -> None:
+    """Refuse a target that cannot be written before the work begins, not after it."""
+    if target is None or target == "-":
+        return
+    folder = os.path.dirname(os.path.realpath(target))
+    if not target or os.path.isdir(target) or not os.path.isdir(folder):
+        allowed = "a file in a folder that exists"
+        raise ConfigError("--json", repr(target), allowed, '"out.json"')
 
 
 def write_json(target: str | None, result: dict[str, object]) -> None:

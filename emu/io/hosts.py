@@ -118,7 +118,9 @@ def _cpu_table(value: Any, nbits: int, place: str) -> CpuSet:
         if isinstance(value, list) and all(checks.is_int(cpu) for cpu in value):
             fix = f'{{ list = "{",".join(map(str, value))}" }}'
         elif checks.is_int(value):
-            fix = f'{{ list = "{value}" }} for CPU {value}, or {{ mask = "{value}" }} for the mask'
+            fix = (
+                f'{{ list = "{value}" }} for CPU {value}, or {{ mask = "{value:x}" }} for the mask'
+            )
         raise ConfigError(place, checks.shown(value), allowed, fix)
     if len(value) != 1 or not set(value) <= {"list", "mask"}:
         raise ConfigError(place, checks.shown(value), allowed)

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emu import dtypes
-from emu.dtypes import CpumapDesign, CpumapRule, HashType, IpSummed, PacketFlag, Reason
+from emu.dtypes import CpumapDesign, CpumapRule, HashType, IpSummed, PacketFlag
 from emu.errors import ConfigError
 from emu.kernels import KernelProfile
 from emu.model import lower_sockets
+from emu.model.consistency import check_packets
 from emu.model.host import Host
-from emu.model.inputs import flow_keys
 from emu.model.lower_ops import lower_ops
 from emu.model.nic import Nic
 from emu.model.ops import Op
@@ -101,23 +101,6 @@ def lower(host: Host, packets: Packets, ops: Sequence[Op] = ()) -> Plan:
         packets=as_the_driver_hands_up(host, packets),
         ops=np.array([tuple(row) for row in op_rows], dtype=dtypes.OP),
     )
-
-
-def check_packets(packets: Packets) -> None:
-    """Refuse rows that no dissection makes and that the engines would read apart."""
-    flow_keys(packets)
-    allowed = {
-        "family": np.array([0, 4, 6]),
-        "hash_type": np.array(HashType),
-        "reason": np.array(Reason),
-    }
-    for name, codes in allowed.items():
-        column = packets.columns[name]
-        wrong = ~np.isin(column, codes)
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            words = ", ".join(map(str, codes.tolist()))
-            raise ConfigError(f"packet {row}", f"{name}={int(column[row])}", words)
 
 
 class RpsMaps:

@@ -25,7 +25,7 @@ class Packets:
         epoch_ns: wall clock of ``arrival_ps == 0``, nanoseconds since 1970; 0 if generated.
     """
 
-    __slots__ = ("_addresses", "blob", "columns", "epoch_ns", "flow_keys")
+    __slots__ = ("_addresses", "blob", "checked", "columns", "epoch_ns", "flow_keys")
 
     def __init__(
         self,
@@ -48,6 +48,7 @@ class Packets:
         self.flow_keys = np.ascontiguousarray(flow_keys, dtype=dtypes.FLOW_KEY)
         self.blob = np.ascontiguousarray(blob, dtype=np.uint8)
         self.epoch_ns = epoch_ns
+        self.checked = False  # emu.model.consistency has looked and found nothing
         self._check_indexes()
         for array in (*self.columns.values(), self.flow_keys, self.blob):
             array.flags.writeable = False

@@ -6,6 +6,7 @@ from emu.dtypes import Direction, Drop, HashType, IpSummed, Secret, TxOf
 from emu.ref import bits
 from emu.ref.flow_hash import packet_hash
 from emu.ref.gro_skb import Skb
+from emu.ref.record import SILENT, Recorder
 from emu.ref.reply import Flow, place_on_queue, reply
 from emu.ref.rps import rps_one
 from emu.ref.state import Decision, HostState
@@ -76,7 +77,7 @@ def processing_cpu(host: HostState, decision: Decision, skb: Skb, nic: int, queu
         decision.secrets |= secret
     cpu = rps_one(cpus, host.online, hash_value, host.rec)
     chosen = cpu if cpu >= 0 else decision.napi_cpu
-    host.rec.note("rps", f"CPU {chosen} of {len(cpus)}", hash=f"{hash_value:#010x}", cpus=cpus)
+    host.rec.note("rps", f"CPU {chosen}, one of {len(cpus)}", hash=f"{hash_value:#010x}", cpus=cpus)
     return chosen
 
 
@@ -88,7 +89,7 @@ def forward(host: HostState, decision: Decision, skb: Skb, nic: int, rx_queue: i
     out = host.nics[nic].forward_nic
     host.counts["xps"] += 1
 
-    def pick(hash_value: int) -> tuple[int, int, bool]:
+    def pick(hash_value: int, rec: Recorder) -> tuple[int, int, bool]:
         return host.nics[out].xps.pick(
             cached=-1,
             ooo_okay=False,
@@ -98,14 +99,15 @@ def forward(host: HostState, decision: Decision, skb: Skb, nic: int, rx_queue: i
             cpu=decision.cpu,
             prio=0,
             hash=hash_value,
-            rec=host.rec,
+            rec=rec,
         )
 
-    queue, _, used_hash = pick(0)
+    hash_value = 0
+    _, _, used_hash = pick(hash_value, SILENT)  # does the answer hang on the hash at all?
     if used_hash:
         hash_value, secret = get_hash(host, skb)
-        queue, _, _ = pick(hash_value)
         decision.secrets |= secret
+    queue, _, _ = pick(hash_value, host.rec)
     decision.tx_of = TxOf.FORWARD
     place_on_queue(host, decision, out, queue)
     host.rec.note("xps", f"forwarded by CPU {decision.cpu} through tx queue {queue}")
