@@ -124,7 +124,7 @@ def pcap_files(draw: st.DrawFn) -> tuple[bytes, list[Record]]:
         draw(st.sampled_from([0xA1B2C3D4, 0xA1B23C4D, 0xA1B2CD34])),
     )
     octets = pcap(rows, order=order, magic=magic, snap=draw(st.sampled_from([0, 64, 262144])))
-    return (gzip.compress(octets) if draw(st.booleans()) else octets), rows
+    return (gzip.compress(octets, mtime=0) if draw(st.booleans()) else octets), rows
 
 
 @st.composite
@@ -155,7 +155,7 @@ def pcapng_files(draw: st.DrawFn) -> tuple[bytes, list[Record]]:
                     block(draw(st.sampled_from(UNKNOWN)), draw(st.binary(max_size=9)), order)
                 )
     octets = b"".join(out)
-    return (gzip.compress(octets) if draw(st.booleans()) else octets), rows
+    return (gzip.compress(octets, mtime=0) if draw(st.booleans()) else octets), rows
 
 
 @st.composite
