@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from emu.model.generate import generate
 
 from emu.errors import ConfigError
 from emu.model.connections import connections, first_of_each
+from emu.model.generate import generate
 
 
 def test_one_socket_per_flow_seen_from_the_receiver():

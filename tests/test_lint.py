@@ -11,8 +11,8 @@ import pytest
 from tests.source_tree import ROOT
 
 COMMANDS = {
-    "ruff": ["ruff", "check", "--quiet", "--output-format=concise", "."],
-    "format": ["ruff", "format", "--quiet", "--check", "."],
+    "ruff": ["ruff", "check", "--no-cache", "--quiet", "--output-format=concise", "."],
+    "format": ["ruff", "format", "--no-cache", "--quiet", "--check", "."],
     "mypy": ["mypy", "--no-error-summary"],
     "cython-lint": ["cython-lint", "emu/_core"],
 }
