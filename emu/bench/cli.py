@@ -98,7 +98,14 @@ def steer(
     decisions = steer_door(machine, packets, engine=engine)
     if json_file != "-":
         report.print_steer(decisions, packets, str(pcap))
-    write_json(json_file, report.steer_json(decisions, packets, version=SCHEMA_VERSION))
+    given: dict[str, object] = {
+        "pcap": str(pcap),
+        "host": str(host) if host else None,
+        "seed": seed,
+        "engine": engine,
+    }
+    result = report.steer_json(decisions, packets, version=SCHEMA_VERSION, given=given)
+    write_json(json_file, result)
 
 
 def refuse_lost_options(context: typer.Context) -> None:

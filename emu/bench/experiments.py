@@ -78,9 +78,9 @@ def two_nodes() -> Topology:
 def mask_hosts(seed: int, quick: bool) -> tuple[Host, Host, Packets]:
     """SO_INCOMING_CPU_MASK: an echo server per node, reuseport, pinned to its node.
 
-    200 connections come in. What the mask decides is which listener takes a new connection, so the
-    traffic is the first packets of connections.
-    The lookup is the text's own, the chain of 2015.
+    What the mask decides is which listener takes a new connection, so the traffic is the first
+    packets of connections: more than the 200 of the text, so that the shares are not chance. The
+    lookup is the text's own, the chain of 2015.
     """
     nodes = CpuSet(range(8)), CpuSet(range(8, 16))
     servers = tuple(

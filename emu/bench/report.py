@@ -10,7 +10,7 @@ from rich.table import Table as RichTable
 
 from emu.bench.experiments import Outcome
 from emu.bench.speed import SpeedRow
-from emu.dtypes import HashType, PacketFlag, Reason
+from emu.dtypes import Drop, HashType, PacketFlag, Reason
 from emu.errors import ConfigError
 from emu.model.host import Host
 from emu.model.masks import CpuSet
@@ -156,12 +156,15 @@ def capture_facts(packets: Packets) -> dict[str, object]:
     }
 
 
-def steer_json(decisions: Decisions, packets: Packets, *, version: int) -> dict[str, object]:
-    """The result of ``steer``."""
+def steer_json(
+    decisions: Decisions, packets: Packets, *, version: int, given: dict[str, object]
+) -> dict[str, object]:
+    """The result of ``steer``; *given*: what the command was asked, to repeat it."""
     hashed = Counter(decisions.arrays["rx_hash_type"].tolist())
     return {
         "schema": "emu.bench.steer",
         "version": version,
+        **given,
         "capture": capture_facts(packets),
         "decisions": decisions.counts,
         "rx_hash_types": {HashType(code).name: count for code, count in sorted(hashed.items())},
@@ -181,6 +184,12 @@ def print_steer(decisions: Decisions, packets: Packets, name: str) -> None:
         out.print(f"not dissected: {reason} {count:,}")
     summary = decisions.summary()
     out.print(", ".join(f"{key} {value:,}" for key, value in summary.totals.items()))
+    lost = int((decisions.arrays["drop"] == Drop.NO_SOCKET).sum())
+    if 2 * lost > summary.totals["received"]:
+        out.print(
+            f"{lost:,} received packets met no socket: a host file names the sockets and the "
+            "host's own addresses (--host, docs/host.md)"
+        )
     for title in ("queues", "cpus", "nodes", "sockets", "tx_queues", "drops", "secrets"):
         print_table(out, title, getattr(summary, title))
 
