@@ -42,6 +42,9 @@ def steer(
             fit the packets.
         CoreNotBuilt: the core is asked for and not built.
     """
+    if not isinstance(host, Host) or not isinstance(packets, Packets):
+        given = f"{type(host).__name__} and {type(packets).__name__}"
+        raise ConfigError("steer", given, "a Host and Packets", "steer(host, packets)")
     if len(packets) == 0:
         raise ConfigError("packets", "an empty table", "at least one packet", "another capture")
     plan = lower(host, packets, ops)

@@ -203,9 +203,10 @@ def test_an_op_of_wrong_types_is_refused(make):
 @pytest.mark.parametrize("engine", ENGINES)
 def test_polls_that_are_none_are_refused(engine: str):
     table = {"order": np.arange(8), "first": [0], "count": [8], "time_ps": [0], "jiffy": [0]}
-    for polls in ([[1]], emu.Polls(queue=[[0]], **table)):
-        with pytest.raises(ConfigError, match="polls"):
-            emu.steer(host(), packets(), polls=polls, engine=engine)
+    with pytest.raises(ConfigError, match="polls"):
+        emu.steer(host(), packets(), polls=[[1]], engine=engine)
+    with pytest.raises(ConfigError, match="polls"):
+        emu.Polls(queue=[[0]], **table)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -247,3 +248,25 @@ def test_a_json_target_that_cannot_be_is_refused_before_the_work(capture: Path):
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: emu.CpuSet("4-7"),
+        lambda: emu.CpuSet([1.5]),
+        lambda: emu.CpuSet(None),
+        lambda: emu.Polls.of_counts([1.5, 2.5]),
+        lambda: emu.Polls.of_counts([2**31 - 1]),
+        lambda: emu.Polls.of_counts([1], times_ps=[1.7]),
+        lambda: emu.connections(emu.generate(packets=1, flows=1), threads=[-1]),
+        lambda: emu.connections(emu.generate(packets=1, flows=1), threads=["a"]),
+        lambda: emu.connections(emu.generate(packets=1, flows=1), threads=[1.5]),
+        lambda: emu.steer(None, emu.generate(packets=1, flows=1)),
+        lambda: emu.steer(host(), [b"frame"]),
+    ],
+)
+def test_an_argument_of_another_kind_is_one_line(make):
+    with pytest.raises(ConfigError) as refusal:
+        make()
+    assert "\n" not in str(refusal.value)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from emu import dtypes
 from emu.dtypes import PacketFlag, SockState
 from emu.errors import ConfigError
+from emu.model.arrays import column
 from emu.model.packets import Packets
 
 
@@ -29,8 +30,9 @@ def connections(packets: Packets, *, threads: Sequence[int] = (0,)) -> NDArray[n
     Raises:
         ConfigError: no thread.
     """
-    if not threads:
+    if len(threads) == 0:
         raise ConfigError("connections", "threads=()", "at least one CPU", "threads=(0,)")
+    cpus = column("connections: threads", threads, "u4")
     carries = ((packets.flags & int(PacketFlag.HAS_PORTS)) != 0) & (
         (packets.ip_proto == 6) | (packets.ip_proto == 17)
     )
@@ -43,7 +45,7 @@ def connections(packets: Packets, *, threads: Sequence[int] = (0,)) -> NDArray[n
     out["lport"], out["fport"] = packets.dport[first], packets.sport[first]
     out["laddr"], out["faddr"] = packets.daddr[first], packets.saddr[first]
     out["incoming_cpu"] = out["mask_off"] = out["psock_target"] = out["psock_cpu"] = -1
-    out["app_off"] = np.array(threads, dtype=np.uint32)[np.arange(len(first)) % len(threads)]
+    out["app_off"] = cpus[np.arange(len(first)) % len(cpus)]
     out["app_len"] = 1
     return out
 

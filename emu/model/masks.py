@@ -9,6 +9,7 @@ stores of net/core/net-sysfs.c.
 from __future__ import annotations
 
 import errno as codes
+import operator
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 WORD_BITS = 32  # of one group of a mask
 WORD_DIGITS = 8
 MAX_NUMBER = 2**32 - 1  # in a list
+MAX_BIT = 1 << 20  # of a set: more than any kernel has CPUs or a device queues
 _SEPARATORS = re.compile(rb"[,\s\xa0]+")  # the kernel counts 0xa0 as white space
 _END = re.compile(rb"[\0\n]")
 _HEX = frozenset(b"0123456789abcdefABCDEF")
@@ -43,11 +45,15 @@ def _bits_of(cpus: object) -> object:
     """Mask bits of an int, or of an iterable of CPU numbers."""
     if isinstance(cpus, int):
         return cpus
+    if isinstance(cpus, str | bytes) or not isinstance(cpus, Iterable):
+        fix = "parse_cpulist or parse_cpumask of emu.model.masks"
+        raise ConfigError("cpu set", repr(cpus), "CPU numbers, or mask bits as one number", fix)
     bits = 0
-    for cpu in cpus:  # type: ignore[attr-defined]
-        if cpu < 0:
-            raise ConfigError("cpu set", cpu, "CPU numbers >= 0")
-        bits |= 1 << cpu
+    for cpu in cpus:
+        number = operator.index(cpu) if hasattr(cpu, "__index__") else -1
+        if not 0 <= number < MAX_BIT:
+            raise ConfigError("cpu set", repr(cpu), f"whole CPU numbers from 0 to {MAX_BIT - 1}")
+        bits |= 1 << number
     return bits
 
 

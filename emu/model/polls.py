@@ -10,16 +10,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from emu.dtypes import NAPI_WEIGHT
 from emu.errors import ConfigError
+from emu.model.arrays import column
 
 MAX_POLL = 1 << 16
 
 
 def _i4(values: ArrayLike) -> NDArray[np.int32]:
-    return np.ascontiguousarray(values, dtype=np.int32)
+    return column("polls", values, "i4")
 
 
 def _i8(values: ArrayLike) -> NDArray[np.int64]:
-    return np.ascontiguousarray(values, dtype=np.int64)
+    return column("polls", values, "i8")
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -61,7 +62,8 @@ class Polls:
             times_ps: when each runs; all at 0 when not given.
             jiffies: the jiffies counter at each; 0 when not given.
         """
-        number = np.asarray(counts, dtype=np.int32)
+        number = column("polls: counts", counts, "i4", low=0, high=MAX_POLL)
+        nothing = np.zeros(len(number), dtype=np.int64)
         first = np.zeros(len(number), dtype=np.int64)
         first[1:] = np.cumsum(number, dtype=np.int64)[:-1]
         return Polls(
@@ -69,8 +71,8 @@ class Polls:
             queue=np.full(len(number), queue, dtype=np.int32),
             first=first,
             count=number,
-            time_ps=np.zeros(len(number)) if times_ps is None else times_ps,
-            jiffy=np.zeros(len(number)) if jiffies is None else jiffies,
+            time_ps=nothing if times_ps is None else times_ps,
+            jiffy=nothing if jiffies is None else jiffies,
         )
 
     @staticmethod
