@@ -2,7 +2,7 @@
 import numpy as np
 
 from emu import dtypes
-from emu.errors import ConfigError
+from emu.model.inputs import gro_polls
 
 from emu._core.gro cimport gro_cfg_t, gro_deliver, gro_flush, gro_init, gro_receive, gro_t, skb_t
 from emu._core.types cimport i64, packets_t, u8, u32, u64
@@ -54,22 +54,6 @@ cdef void delivery_order(
         skb_of[i] = place_of_row[row_of[i]]
 
 
-def check_polls(n, poll_counts, jiffies, columns):
-    """Refuse arrays that do not fit the table."""
-    if len(poll_counts) != len(jiffies):
-        allowed = f"one for each of {len(poll_counts)} polls"
-        raise ConfigError("gro: jiffies", f"{len(jiffies)} values", allowed)
-    if len(poll_counts) and int(np.min(poll_counts)) < 0:
-        raise ConfigError("gro: poll_counts", int(np.min(poll_counts)), "0 or more")
-    if int(np.sum(poll_counts)) != n:
-        given = f"{int(np.sum(poll_counts))} packets"
-        raise ConfigError("gro: poll_counts", given, f"the table's {n}")
-    for name, column in columns.items():
-        if len(column) != n:
-            allowed = f"one for each of {n} packets"
-            raise ConfigError(f"gro: {name}", f"{len(column)} values", allowed)
-
-
 def gro_packets(packets, poll_counts, jiffies, cfg, hash, hash_type, hz=250):
     """Take every packet through the GRO of one NAPI, poll by poll.
 
@@ -90,7 +74,7 @@ def gro_packets(packets, poll_counts, jiffies, cfg, hash, hash_type, hz=250):
         ConfigError: an array of another length, or polls that do not take each packet once.
     """
     cdef Py_ssize_t n = len(packets)
-    check_polls(n, poll_counts, jiffies, {"hash": hash, "hash_type": hash_type})
+    gro_polls(n, poll_counts, jiffies, {"hash": hash, "hash_type": hash_type})
     result_array = np.zeros(n, dtype=np.uint8)
     skb_of_array = np.zeros(n, dtype=np.int64)
     if n == 0:

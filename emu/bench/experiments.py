@@ -9,9 +9,8 @@ from collections.abc import Callable
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
 
-from emu.dtypes import Direction, TxOf
+from emu.dtypes import TxOf
 from emu.model.connections import connections
 from emu.model.generate import generate
 from emu.model.host import Host
@@ -22,7 +21,6 @@ from emu.model.secrets import Secrets
 from emu.model.sockets import Socket, Sockmap
 from emu.model.topology import Topology
 from emu.result.decisions import Decisions
-from emu.result.summary import sending_cpu
 from emu.run import steer
 
 Numbers = dict[str, float]
@@ -244,12 +242,6 @@ def count_backlog(decisions: Decisions) -> Numbers:
     return out
 
 
-def received(decisions: Decisions) -> NDArray[np.bool_]:
-    """Which skbs the host received."""
-    came_in: NDArray[np.bool_] = decisions.decided["direction"] == Direction.RECEIVED
-    return came_in
-
-
 EXPERIMENTS = (
     Experiment(
         id="incoming-cpu-mask",
@@ -280,6 +272,3 @@ EXPERIMENTS = (
         count=count_backlog,
     ),
 )
-
-
-__all__ = ["EXPERIMENTS", "Experiment", "Outcome", "run_experiment", "sending_cpu"]

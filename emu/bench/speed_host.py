@@ -12,7 +12,7 @@ from emu.model.masks import CpuSet
 from emu.model.nic import MICROSOFT_KEY, Cpumap, Nic, Rss
 from emu.model.packets import Packets
 from emu.model.secrets import Secrets
-from emu.model.sockets import Socket, Sockmap
+from emu.model.sockets import Socket
 from emu.model.topology import Topology
 
 CPUS = 16
@@ -96,6 +96,3 @@ def in_sockmap(
     rows["has_psock"][proxied] = 1
     rows["psock_target"][proxied] = proxied + CPUS  # connections stand behind the 16 listeners
     return rows
-
-
-__all__ = ["CPUS", "KEY", "Sockmap", "speed_host", "speed_traffic"]

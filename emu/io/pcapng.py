@@ -13,7 +13,6 @@ from emu.model.capture import NO_TIME, PcapngScan
 
 OPT_END, OPT_TSRESOL, OPT_FCSLEN, OPT_TSOFFSET = 0, 9, 13, 14
 MAX_TIME_NS = 2**62  # the year 2116
-LOW32 = 2**32 - 1
 
 Array = NDArray[Any]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -155,3 +156,24 @@ def interrupts(
         if not isinstance(value, (int, np.integer)) or not 1 <= value <= most:
             raise ConfigError(f"make_polls: {name}", value, f"a whole number from 1 to {most}")
     return Interrupts(number, arrival, usecs, frames)
+
+
+def gro_polls(
+    packets: int,
+    poll_counts: NDArray[np.int64],
+    jiffies: NDArray[np.int64],
+    columns: Mapping[str, NDArray[Any]],
+) -> None:
+    """Refuse polls that do not take each packet once, and columns of another length."""
+    counts = poll_counts.tolist()
+    if len(counts) != len(jiffies):
+        allowed = f"one for each of {len(counts)} polls"
+        raise ConfigError("gro: jiffies", f"{len(jiffies)} values", allowed)
+    if counts and min(counts) < 0:
+        raise ConfigError("gro: poll_counts", min(counts), "0 or more")
+    if sum(counts) != packets:
+        raise ConfigError("gro: poll_counts", f"{sum(counts)} packets", f"the table's {packets}")
+    for name, values in columns.items():
+        if len(values) != packets:
+            allowed = f"one for each of {packets} packets"
+            raise ConfigError(f"gro: {name}", f"{len(values)} values", allowed)

@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emu import dtypes
-from emu.dtypes import CpumapDesign, CpumapRule, HashType, IpSummed, PacketFlag
+from emu.dtypes import CpumapDesign, CpumapRule, IpSummed, PacketFlag
 from emu.errors import ConfigError
 from emu.kernels import KernelProfile
 from emu.model import lower_sockets
 from emu.model.consistency import check_packets
 from emu.model.host import Host
 from emu.model.lower_ops import lower_ops
-from emu.model.nic import Nic
 from emu.model.ops import Op
 from emu.model.packets import Packets
 from emu.model.plan import Array, Plan
@@ -249,13 +248,5 @@ def as_the_driver_hands_up(host: Host, packets: Packets) -> Packets:
     )
 
 
-def has_l4_hash(hash_type: int) -> bool:
-    """Whether skb->hash is taken as it is: L4 from hardware, any from software (receive.md 2.1)."""
-    return hash_type in (HashType.L4, HashType.SW, HashType.SW_L4)
-
-
 def _i4(values: Iterable[int]) -> NDArray[np.int32]:
     return np.array(list(values), dtype=np.int32)
-
-
-__all__ = ["Nic", "lower"]

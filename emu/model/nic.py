@@ -220,7 +220,6 @@ class Nic:
     rx_usecs: str = attrs.field(default="10us", converter=_usecs)
     rx_frames: int = attrs.field(default=0, validator=checks.integer(0, 2**31 - 1))
     rx_checksum: bool = attrs.field(default=True, validator=checks.boolean)
-    vlan_offload: bool = attrs.field(default=True, validator=checks.boolean)
     hw_hash: bool = attrs.field(default=True, validator=checks.boolean)
     forward_to: str | None = attrs.field(default=None, validator=checks.optional(checks.text))
 

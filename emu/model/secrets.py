@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 
 from emu.model import checks
+from emu.model.draw import STEP, finish64
 
 U32 = 2**32 - 1
 U64 = 2**64 - 1
@@ -68,10 +69,7 @@ class Secrets:
 
 def draw(seed: int, counter: int) -> int:
     """The 64-bit value number *counter* of the stream that *seed* names (splitmix64)."""
-    value = (seed * 0xD1342543DE82EF95 + (counter + 1) * 0x9E3779B97F4A7C15) & U64
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        value = ((value ^ value >> shift) * factor) & U64
-    return value ^ value >> 31
+    return finish64((seed * 0xD1342543DE82EF95 + (counter + 1) * STEP) & U64)
 
 
 def _draw_bytes(seed: int, counter: int, size: int) -> bytes:

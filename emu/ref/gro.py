@@ -6,7 +6,6 @@ sockets, fraglists, packets that are GSO already.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import cast
 
 import numpy as np
@@ -21,7 +20,7 @@ from emu.dtypes import (
     GroResult,
     IpSummed,
 )
-from emu.errors import ConfigError
+from emu.model.inputs import gro_polls
 from emu.model.packets import Packets
 from emu.ref.gro_ip import UDP, Ipv4, Ipv6, read_network, same_network_flow
 from emu.ref.gro_skb import GroConfig, Held, Incoming, Skb, incoming
@@ -213,31 +212,6 @@ def skb_rows(skbs: list[Skb]) -> NDArray[np.void]:
     return rows
 
 
-def check_polls(
-    n: int,
-    poll_counts: NDArray[np.int64],
-    jiffies: NDArray[np.int64],
-    columns: Mapping[str, NDArray[np.generic]],
-) -> None:
-    """Refuse arrays that do not fit the table."""
-    polls = len(poll_counts)
-    if polls != len(jiffies):
-        raise ConfigError(
-            "gro: jiffies", f"{len(jiffies)} values", f"one for each of {polls} polls"
-        )
-    if polls and min(poll_counts.tolist()) < 0:
-        raise ConfigError("gro: poll_counts", int(np.min(poll_counts)), "0 or more")
-    if sum(poll_counts.tolist()) != n:
-        raise ConfigError(
-            "gro: poll_counts", f"{sum(poll_counts.tolist())} packets", f"the table's {n}"
-        )
-    for name, column in columns.items():
-        if len(column) != n:
-            raise ConfigError(
-                f"gro: {name}", f"{len(column)} values", f"one for each of {n} packets"
-            )
-
-
 def gro_packets(
     packets: Packets,
     poll_counts: NDArray[np.int64],
@@ -267,7 +241,7 @@ def gro_packets(
         ConfigError: an array of another length, or polls that do not take each packet once.
     """
     counts, times = np.asarray(poll_counts, dtype=np.int64), np.asarray(jiffies, dtype=np.int64)
-    check_polls(len(packets), counts, times, {"hash": hash, "hash_type": hash_type})
+    gro_polls(len(packets), counts, times, {"hash": hash, "hash_type": hash_type})
     view, gro = PacketView(packets), Gro(config_of(cfg), rec)
     hashes, types = np.asarray(hash).tolist(), np.asarray(hash_type).tolist()
     results: list[int] = []

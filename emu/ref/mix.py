@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-MASK64 = 2**64 - 1
-STEP = 0x9E3779B97F4A7C15
+from emu.model.draw import MASK64, STEP, finish64
 
 
 @lru_cache(maxsize=1 << 16)
@@ -22,13 +21,6 @@ def flow_mix(saddr: bytes, daddr: bytes, sport: int, dport: int) -> int:
     words.append(sport << 16 | dport)
     total = sum(word * ((2 * place + 1) * STEP) for place, word in enumerate(words))
     return finish64(total & MASK64)
-
-
-def finish64(value: int) -> int:
-    """The splitmix64 finaliser."""
-    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & MASK64
-    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & MASK64
-    return value ^ (value >> 31)
 
 
 def txhash(seed: int, mix: int) -> int:

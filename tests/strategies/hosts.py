@@ -115,7 +115,6 @@ def nics(draw: st.DrawFn, topology: Topology, name: str, others: tuple[str, ...]
         rx_usecs=draw(st.sampled_from((0, 1, "500ns", 10, "50us", "1ms"))),
         rx_frames=draw(st.sampled_from((0, 0, 1, 2, 64, 65))),
         rx_checksum=draw(st.booleans()),
-        vlan_offload=draw(st.booleans()),
         hw_hash=draw(st.booleans()),
         forward_to=draw(st.sampled_from((None, name, *others))),
     )
