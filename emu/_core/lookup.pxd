@@ -205,18 +205,31 @@ cdef inline u32 packet_ehash(const lookup_t *t, const packets_t *p, Py_ssize_t i
     )
 
 
-cdef inline void lookup_prefetch(lookup_t *t, const packets_t *p, Py_ssize_t i) noexcept nogil:
-    """Fetch the slot of the 4-tuple table that the packet's lookup will begin at."""
+cdef inline const flow_table_t *flows_of(const lookup_t *t, u8 proto) noexcept nogil:
+    return &t.established if proto == TCP else &t.connected
+
+
+cdef inline u32 lookup_prefetch(const lookup_t *t, const packets_t *p, Py_ssize_t i) noexcept nogil:
+    """Fetch the slot of the 4-tuple table that the packet's lookup will begin at; its hash."""
     cdef const flow_table_t *f
-    if is_looked_up(p, i):
-        f = &t.established if p.ip_proto[i] == TCP else &t.connected
-        if f.count:
-            emu_prefetch(&f.slots[packet_ehash(t, p, i) & f.mask])
+    cdef u32 hash
+    if not is_looked_up(p, i):
+        return 0
+    f = flows_of(t, p.ip_proto[i])
+    if f.count == 0:
+        return 0
+    hash = packet_ehash(t, p, i)
+    emu_prefetch(&f.slots[hash & f.mask])
+    return hash
 
 
-cdef inline void lookup_prefetch_sock(lookup_t *t, u8 proto, u32 hash) noexcept nogil:
-    """Fetch the key of the socket that a slot, fetched before, names first."""
-    cdef const flow_table_t *f = &t.established if proto == TCP else &t.connected
-    cdef u32 found = f.slots[hash & f.mask].sock_plus1
-    if found:
-        emu_prefetch(&t.keys[found - 1])
+cdef inline i32 lookup_prefetch_sock(const lookup_t *t, u8 proto, u32 hash) noexcept nogil:
+    """Fetch the key of the socket that a slot, fetched before, names first; which it is, or -1."""
+    cdef const flow_table_t *f = flows_of(t, proto)
+    cdef i32 sock
+    if f.count == 0:
+        return -1
+    sock = <i32>f.slots[hash & f.mask].sock_plus1 - 1
+    if sock >= 0:
+        emu_prefetch(&t.keys[sock])
+    return sock

@@ -15,7 +15,7 @@ from emu._core.cpumap cimport (
 from emu._core.deliver cimport deliver_skb, free_row, placed_by_rss_key, take_row
 from emu._core.gro cimport gro_receive
 from emu._core.gro_held cimport gro_cfg_t, gro_deliver, gro_flush, gro_t
-from emu._core.lookup cimport emu_prefetch, packet_ehash
+from emu._core.lookup cimport emu_prefetch, lookup_prefetch, lookup_prefetch_sock
 from emu._core.sockmap cimport psock_run
 from emu._core.state cimport (
     COUNT_CPUMAP,
@@ -26,41 +26,29 @@ from emu._core.state cimport (
     nic_t,
     steer_t,
 )
-from emu._core.types cimport PF_HAS_PORTS, i32, i64, packets_t, u8, u32
+from emu._core.types cimport i32, i64, packets_t, u8, u32
 
 cdef enum:
     WEIGHT = 64
     PREFETCH = 32
 
 
-cdef inline void prefetch_slots(steer_t *s, const u32 *rows, u32 n, u32 *hashes) noexcept nogil:
-    """Ask for the slots of the 4-tuple table that the lookups of n skbs will begin at."""
+cdef inline void prefetch_sockets(steer_t *s, const u32 *rows, u32 n) noexcept nogil:
+    """Ask for the slots where the lookups of n skbs begin, then for the sockets that they name."""
     cdef const packets_t *p = s.p
+    cdef u32 hashes[PREFETCH]
     cdef i64 first
+    cdef i32 sock
     cdef u32 k
     for k in range(n):
-        first = s.skbs[rows[k]].first
-        if p.ip_proto[first] == 6 and p.flags[first] & PF_HAS_PORTS:
-            hashes[k] = packet_ehash(&s.lookup, p, first) & s.lookup.established.mask
-            emu_prefetch(&s.lookup.established.slots[hashes[k]])
-
-
-cdef inline void prefetch_socks(
-    steer_t *s, const u32 *rows, u32 n, const u32 *hashes
-) noexcept nogil:
-    """Ask for the sockets that these slots name."""
-    cdef const packets_t *p = s.p
-    cdef i64 first
-    cdef u32 found
-    cdef u32 k
+        hashes[k] = lookup_prefetch(&s.lookup, p, s.skbs[rows[k]].first)
     for k in range(n):
         first = s.skbs[rows[k]].first
-        if p.ip_proto[first] == 6 and p.flags[first] & PF_HAS_PORTS:
-            found = s.lookup.established.slots[hashes[k]].sock_plus1
-            if found:
-                emu_prefetch(&s.rows[found - 1])
-                emu_prefetch(<const u8 *>&s.rows[found - 1] + 64)
-                emu_prefetch(&s.socks[found - 1])
+        sock = lookup_prefetch_sock(&s.lookup, p.ip_proto[first], hashes[k])
+        if sock >= 0:
+            emu_prefetch(&s.rows[sock])
+            emu_prefetch(<const u8 *>&s.rows[sock] + 64)
+            emu_prefetch(&s.socks[sock])
 
 
 cdef inline void deliver_list(steer_t *s, gro_t *g, i32 cpu, i32 nic, i32 rxq) noexcept nogil:
@@ -68,7 +56,6 @@ cdef inline void deliver_list(steer_t *s, gro_t *g, i32 cpu, i32 nic, i32 rxq) n
 
     A lookup among many connections waits for memory twice; asking for a batch early hides that.
     """
-    cdef u32 hashes[PREFETCH]
     cdef u32 begin = 0
     cdef u32 n
     cdef u32 k
@@ -76,9 +63,8 @@ cdef inline void deliver_list(steer_t *s, gro_t *g, i32 cpu, i32 nic, i32 rxq) n
         n = g.rx_len - begin
         if n > PREFETCH:
             n = PREFETCH
-        if s.lookup.established.count:
-            prefetch_slots(s, g.rx_list + begin, n, hashes)
-            prefetch_socks(s, g.rx_list + begin, n, hashes)
+        if s.lookup.established.count or s.lookup.connected.count:
+            prefetch_sockets(s, g.rx_list + begin, n)
         for k in range(begin, begin + n):
             deliver_skb(s, g.rx_list[k], cpu, nic, rxq)
         begin += n
