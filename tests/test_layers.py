@@ -12,7 +12,7 @@ from tests.source_tree import ROOT, cython_lines, list_files, name_of, read
 
 # From the bottom up. A layer may import itself and what lies below; ref and _core are siblings.
 LAYERS = (
-    ("units", "errors", "kernels", "dtypes"),
+    ("units", "errors", "kernels", "dtypes", "run_dtypes"),
     ("model",),
     ("result",),
     ("ref", "_core"),
