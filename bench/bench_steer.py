@@ -15,7 +15,7 @@ from emu.model.nic import Cpumap, Nic, Rss
 from emu.model.packets import Packets
 from emu.model.sockets import Socket
 from emu.model.topology import Topology
-from emu.run import make_polls, steer
+from emu.steering import make_polls, steer
 from tests.strategies.frames import TIMESTAMPS
 from tests.strategies.traffic import Flow, tcp_frames, udp_frames
 

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from types import ModuleType
 
 from emu.errors import ConfigError, CoreNotBuilt
+from emu.model import checks
 
 PACKAGES = {"core": "emu._core", "ref": "emu.ref"}
 BUILD_COMMAND = "pip install -e ."
@@ -14,11 +15,11 @@ BUILD_COMMAND = "pip install -e ."
 
 def check_engine(engine: str) -> None:
     """Refuse an engine that does not exist, with the nearest name."""
-    if engine not in PACKAGES:
-        close = get_close_matches(str(engine), PACKAGES, n=1, cutoff=0.3)
-        raise ConfigError(
-            "engine", repr(engine), '"core" or "ref"', repr(close[0]) if close else ""
-        )
+    if not isinstance(engine, str) or engine not in PACKAGES:
+        given = checks.shown(engine)
+        close = get_close_matches(given, PACKAGES, n=1, cutoff=0.3)
+        fix = repr(close[0]) if close else ""
+        raise ConfigError("engine", given, '"core" or "ref"', fix)
 
 
 def stage(engine: str, name: str) -> ModuleType:

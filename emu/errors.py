@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 
+def one_line(text: str) -> str:
+    """Text as an error shows it: blanks joined, what a terminal might obey escaped."""
+    line = " ".join(text.split())
+    if line.isprintable():
+        return line
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in line)
+
+
 class EmuError(Exception):
     """Base of everything that emu raises on purpose."""
 
@@ -17,7 +25,7 @@ class ConfigError(EmuError, ValueError):
         text = f"{where}: got {given}; allowed: {allowed}"
         if fix:
             text += f"; try {fix}"
-        super().__init__(" ".join(text.split()))
+        super().__init__(one_line(text))
         self.where = where
 
 

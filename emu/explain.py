@@ -19,7 +19,7 @@ from emu.model.packets import Packets
 from emu.model.polls import Polls
 from emu.ref.record import Entry, Journal
 from emu.result.decisions import Decisions
-from emu.run import decide
+from emu.steering import decide
 from emu.units import format_duration_ps
 
 PROTOCOL_NAMES = {1: "ICMP", 6: "TCP", 17: "UDP", 47: "GRE", 50: "ESP", 58: "ICMPv6", 132: "SCTP"}

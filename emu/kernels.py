@@ -12,6 +12,15 @@ from emu.errors import ConfigError
 Lookup = Literal["array", "legacy"]
 MaskPolicy = Literal["reject", "boost"]
 MaskQuirk = Literal["none", "primary_only", "hash2_only"]
+SWITCHES = (
+    "reuseport_cpu_aware",
+    "tcp_ehash_port_added",
+    "gro_fixed_id_needs_df",
+    "pfifo_fast_lockless",
+    "defer_free",
+    "ooo_needs_empty_wmem",
+    "refcnt_in_lookup_line",
+)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -37,13 +46,24 @@ class KernelProfile:
     gro_fixed_id_needs_df: bool = False
     # Slots of the UDP tables: one for each 2 MiB of memory, 256 to 65536; here 32 GiB.
     udp_slots: int = 16384
+    # The qdisc of a tx queue is pfifo_fast without a lock (NOLOCK, 4.16: transmit.md 8.2).
+    pfifo_fast_lockless: bool = True
+    # What another CPU's driver allocated is handed back to it instead of being freed where it is
+    # read (skb_attempt_defer_free, 5.19: transmit.md 9; on UDP's path from 6.18).
+    defer_free: bool = True
+    # A TCP flow may change its tx queue only with nothing of it in qdiscs and rings; from August
+    # 2023 an empty retransmit queue will do as well (transmit.md 6.4).
+    ooo_needs_empty_wmem: bool = False
+    # The reference count shares a line with what a lookup reads of each socket of a chain (3.13 to
+    # 4.3, LOCK-3): a delivery takes that line from the CPUs that look up.
+    refcnt_in_lookup_line: bool = False
 
     def __attrs_post_init__(self) -> None:
         where = f"kernel {self.name!r}"
         words = {"lookup": Lookup, "mask_policy": MaskPolicy, "mask_v6_udp_quirk": MaskQuirk}
         for field, kind in words.items():
             _check_word(f"{where}: {field}", getattr(self, field), get_args(kind))
-        for field in ("reuseport_cpu_aware", "tcp_ehash_port_added", "gro_fixed_id_needs_df"):
+        for field in SWITCHES:
             if type(getattr(self, field)) is not bool:
                 raise ConfigError(f"{where}: {field}", repr(getattr(self, field)), "true or false")
         slots = self.udp_slots
@@ -81,6 +101,10 @@ KERNELS = {
         reuseport_cpu_aware=False,
         tcp_ehash_port_added=False,
         gro_fixed_id_needs_df=True,
+        pfifo_fast_lockless=False,
+        defer_free=False,
+        ooo_needs_empty_wmem=True,
+        refcnt_in_lookup_line=True,
     ),
 }
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from decimal import Decimal
+from fractions import Fraction
 
 from emu.errors import ConfigError
 
 PS_PER_SECOND = 10**12
 _PS = {"ps": 1, "ns": 10**3, "us": 10**6, "ms": 10**9, "s": 10**12}
 _DURATION = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ps|ns|us|ms|s)\s*")
+_MOST_CHARS = 40  # of a duration; any that is taken has a spelling half as long
 
 
 def parse_duration_ps(text: str, where: str = "duration") -> int:
@@ -18,10 +19,13 @@ def parse_duration_ps(text: str, where: str = "duration") -> int:
     Raises:
         ConfigError: no number with a unit of ps, ns, us, ms, s; no whole number of picoseconds.
     """
+    if len(text) > _MOST_CHARS:
+        given = f"{text[:_MOST_CHARS]!r}..."
+        raise ConfigError(where, given, f"at most {_MOST_CHARS} characters", '"10us"')
     match = _DURATION.fullmatch(text)
     if match is None:
         raise ConfigError(where, repr(text), "a number and a unit (ps, ns, us, ms, s)", '"10us"')
-    picoseconds = Decimal(match[1]) * _PS[match[2]]
+    picoseconds = Fraction(match[1]) * _PS[match[2]]  # exact, however many digits
     if picoseconds != int(picoseconds):
         raise ConfigError(where, repr(text), "a whole number of picoseconds", '"1ps" or more')
     if picoseconds >= 2**62:

@@ -14,7 +14,7 @@ from emu.model.host import Host
 from emu.model.ops import Op
 from emu.model.polls import Polls
 from emu.result.decisions import Decisions
-from emu.run import steer
+from emu.steering import steer
 from tests.rules_drawn import (  # noqa: F401  (hooks: pytest finds them by name)
     pytest_configure,
     pytest_sessionfinish,

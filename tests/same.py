@@ -90,7 +90,7 @@ def assert_same(
     np.savez(where.with_suffix(".polls.npz"), order=left.polls.order, **polls(left))
     raise AssertionError(
         f"{found}\n"
-        f"to see it again: emu.run.decide(host, plan, polls, engine) with the plan that\n"
+        f"to see it again: emu.steering.decide(host, plan, polls, engine) with the plan that\n"
         f"emu.io.plans.load_plan reads from {where}.plan.npz, the polls of {where}.polls.npz,\n"
         f"host = {host!r}\nops = {list(ops)!r}"
     )

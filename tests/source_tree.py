@@ -115,7 +115,7 @@ def cython_functions(path: Path) -> list[Function]:
     physical = read(path).splitlines()
     found = []
     for line in cython_lines(path):
-        head = re.match(r"^(\s*)(?:def|cdef|cpdef)\b.*?(\w+)\(", line.text)
+        head = re.match(r"^(\s*)(?:def|cdef|cpdef)\b(?!\s+class\b).*?(\w+)\(", line.text)
         if head is None or not line.text.endswith(":"):
             continue
         indent = len(physical[line.number - 1]) - len(physical[line.number - 1].lstrip())

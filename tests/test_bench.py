@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import emu
-from emu.bench import cli, jobs, speed
+from emu.bench import cli, jobs, speed, timed
 from emu.bench.experiments import EXPERIMENTS, Outcome, run_experiment
+from emu.bench.shapes import SHAPED
+from emu.bench.speed_engine import engine_steps
 from emu.dtypes import STEER_STAGES
 from emu.errors import ConfigError
+from emu.model.costs import Machine
 
 COLUMNS = 100
 
@@ -64,10 +68,16 @@ def test_a_named_cpu_takes_the_backlog_off_the_softirqs_cpu() -> None:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So little traffic that the speeds mean nothing, which nobody asks of them here."""
+    """So little traffic and time that the numbers mean nothing, which nobody asks of them here."""
     monkeypatch.setattr(speed, "SIZES", {False: 4_000, True: 4_000})
     monkeypatch.setattr(speed, "REF_PACKETS", 500)
     monkeypatch.setattr(jobs, "DISSECTED", 500)
+    monkeypatch.setattr(timed, "QUICK", 20)
+    monkeypatch.setattr(timed, "QUICK_SEEDS", 2)
+    monkeypatch.setattr(timed, "QUICK_TOLERANCE", 0.05)
+    monkeypatch.setattr(
+        timed, "SHAPES", {name: shapes[:1] for name, shapes in timed.SHAPES.items()}
+    )
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -90,17 +100,88 @@ def test_the_main_job_writes_what_its_page_says(
     shown = capsys.readouterr()
     written = json.loads(target.read_text())
     assert max(map(len, shown.out.splitlines())) <= COLUMNS
-    assert f"[1/{len(EXPERIMENTS) + speed.steps()}] incoming-cpu-mask" in shown.err
-    assert (written["schema"], written["version"], written["seed"]) == ("emu.bench", 1, 3)
-    assert [one["id"] for one in written["experiments"]] == [one.id for one in EXPERIMENTS]
-    assert all(one["before"] and one["after"] for one in written["experiments"])
+    steps = len(EXPERIMENTS) + speed.steps() + sum(map(timed.timed_steps, timed.TIMED))
+    steps += engine_steps(timed.TIMED, SHAPED)
+    assert f"[1/{steps}] incoming-cpu-mask" in shown.err
+    assert f"[{steps}/{steps}] " in shown.err
+    assert (written["schema"], written["version"], written["seed"]) == ("emu.bench", 2, 3)
+    assert [one["id"] for one in written["decisions"]] == [one.id for one in EXPERIMENTS]
+    assert all(one["before"] and one["after"] for one in written["decisions"])
+    assert [one["id"] for one in written["experiments"]] == list(timed.TIMED)
+    for one in written["experiments"]:
+        check_timed(one)
+    assert "published" in shown.out
+    assert "fitted to the published before" in shown.out
     names = [row["name"] for row in written["speed"]]
     assert names == [*jobs.JOBS, "steer", "steer-zipf"]
     assert all(row["core_pps"] > 0 and row["ref_pps"] > 0 for row in written["speed"])
     assert all(row["decisions"] > 0 for row in written["speed"])
+    labels = [f"{name}: {label}" for name in timed.TIMED for label in SHAPED[name]]
+    assert [row["name"] for row in written["engine_speed"]] == labels
+    assert all(value > 0 for row in written["engine_speed"] for value in list(row.values())[1:])
     for row in written["speed"][-2:]:
         assert set(row["counts"]) == set(STEER_STAGES)
         assert all(row["counts"].values()), "a stage had nothing to decide"
+
+
+def check_timed(one: dict[str, Any]) -> None:
+    """A timed experiment has what docs/bench-json.md says, and numbers that agree."""
+    assert len(one["rows"]) == {"xps": 2, "incoming-cpu-mask": 20}[one["id"]]
+    for row in one["rows"]:
+        assert set(row) >= {"label", "metric", "unit", "published", "emulated", "calibrated"}
+        assert row["metric"] in ("throughput", "cpu", "p50", "p90", "p99")
+        assert row["verdict"]
+        emulated, ratio = row["emulated"], row["ratio"]["emulated"]
+        assert ratio == pytest.approx(emulated["after"] / emulated["before"])
+        assert len(emulated["ci"]) == 2
+        assert emulated["ci"][0] <= ratio <= emulated["ci"][1]
+        if row["calibrated"]:
+            assert emulated["before"] == pytest.approx(row["published"]["before"], rel=0.06)
+    labels = list(dict.fromkeys(row["label"] for row in one["rows"]))
+    assert list(one["fits"]) == labels
+    assert [row["label"] for row in one["derived"]] == labels
+    assert {name for row in one["rows"] for name in row["calibrated"]} == {
+        name for fit in one["fits"].values() for name in fit["fitted"]
+    }
+    assert all(also["fit_of"] in labels for also in one["also"])
+    assert len(one["also"]) > 3
+    assert one["shapes"]
+    assert all(shape["label"] in labels for shape in one["shapes"])
+
+
+@pytest.mark.usefixtures("small")
+def test_sensitivity_writes_what_its_page_says(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "out.json"
+    few = ("costs.tcp_send", "costs.udp_send", "lines.dql")
+    monkeypatch.setattr(Machine, "names", lambda machine: few)
+
+    assert run(monkeypatch, "sensitivity", "--experiment=xps", "--quick", f"--json={target}") == 0
+
+    shown = capsys.readouterr()
+    written = json.loads(target.read_text())
+    (one,) = written["experiments"]
+    assert max(map(len, shown.out.splitlines())) <= COLUMNS
+    assert "[1/3] costs.tcp_send" in shown.err
+    assert (written["schema"], written["version"]) == ("emu.bench.sensitivity", 1)
+    assert (one["id"], one["change"]) == ("xps", 0.3)
+    rows = {row["name"]: row for row in one["rows"]}
+    assert set(rows) == set(few)
+    assert rows["costs.udp_send"]["low"] == rows["costs.udp_send"]["high"] == one["base"]
+    assert [row["effect"] for row in one["rows"]] == sorted(
+        (row["effect"] for row in one["rows"]), reverse=True
+    )
+
+
+def test_sensitivity_of_an_experiment_that_does_not_exist_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "sensitivity", "--experiment", "xsp") == 2
+
+    shown = capsys.readouterr().err
+    assert shown.count("\n") == 1
+    assert '"xps", "incoming-cpu-mask"; try "xps"' in shown
 
 
 def test_steer_writes_one_object_to_standard_output(

@@ -8,6 +8,10 @@ import pytest
 from emu.errors import ConfigError
 from emu.model.connections import connections, first_of_each
 from emu.model.generate import generate
+from emu.model.host import Host
+from emu.model.lower_sockets import lower_sockets
+from emu.model.nic import Nic
+from emu.model.topology import Topology
 
 
 def test_one_socket_per_flow_seen_from_the_receiver():
@@ -41,3 +45,18 @@ def test_rows_that_collide_in_the_mix_are_still_told_apart():
 def test_no_thread_is_refused():
     with pytest.raises(ConfigError, match="at least one CPU"):
         connections(generate(packets=1, flows=1), threads=())
+
+
+def test_every_other_row_of_an_array_opens_as_well():
+    packets = generate(packets=8, flows=8)
+    rows = connections(packets)
+    nic = Nic(name="eth0")
+    hosts = [
+        Host(topology=Topology(cpus=1), nics=(nic,), connections=half)
+        for half in (rows[::2], rows[::2].copy())
+    ]
+
+    strided, plain = (lower_sockets(host).rows for host in hosts)
+
+    assert len(strided) == (len(rows) + 1) // 2 > 1
+    assert strided.tobytes() == plain.tobytes()

@@ -17,7 +17,7 @@ from emu.model.nic import Cpumap, Nic, Rss
 from emu.model.ops import MoveThreads
 from emu.model.sockets import Socket, Sockmap
 from emu.model.topology import Topology
-from emu.run import steer
+from emu.steering import steer
 from tests.same import assert_same
 from tests.strategies import frames as make
 from tests.strategies.traffic import Flow, lively_hosts, op_lists, tcp_frames, traffic, udp_frames

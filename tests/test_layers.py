@@ -16,11 +16,11 @@ LAYERS = (
     ("model",),
     ("result",),
     ("ref", "_core"),
-    ("engines", "run", "stages", "explain", "intake", "coalesce"),
+    ("engines", "steering", "timing", "stages", "explain", "intake", "coalesce"),
     ("io",),
     ("ask",),
     ("verify",),
-    ("bench", "__main__", ""),
+    ("cli", "progress", "scenario_report", "bench", "__main__", ""),
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 SIBLINGS = {"ref": "_core", "_core": "ref"}
@@ -145,10 +145,10 @@ def test_the_core_includes_no_numpy_headers() -> None:
 @pytest.mark.parametrize(
     ("importer", "imported"),
     [
-        ("emu.model.nic", "emu.run"),
+        ("emu.model.nic", "emu.steering"),
         ("emu.ref.rss", "emu._core.rss"),
         ("emu._core.rss", "emu.ref.rss"),
-        ("emu.run", "emu.io.hosts"),
+        ("emu.steering", "emu.io.hosts"),
         ("emu.dtypes", "emu.model.nic"),
     ],
 )

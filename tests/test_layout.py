@@ -1,4 +1,4 @@
-"""emu/dtypes.py is the law: the structs and constants of the core say the same, field by field."""
+"""emu/dtypes.py and run_dtypes.py are the law: the core says the same, field by field."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import IntEnum
 import numpy as np
 import pytest
 
-from emu import dtypes
+from emu import dtypes, run_dtypes
 from emu.model.capture import CaptureFault
 from emu.model.ops import OpKind
 from tests.source_tree import CORE, Block, cython_blocks, name_of
@@ -52,7 +52,12 @@ MADE = {
 }
 WHOLE = {"PF_": dtypes.PacketFlag, "COUNT_": STEER_COUNTS}
 
-RECORDS = sorted(name for name, value in vars(dtypes).items() if isinstance(value, np.dtype))
+RECORDS = {
+    name: value
+    for law in (dtypes, run_dtypes)
+    for name, value in sorted(vars(law).items())
+    if isinstance(value, np.dtype)
+}
 
 
 def structs() -> dict[str, list[Block]]:
@@ -119,7 +124,7 @@ def test_each_record_has_its_struct_once(record: str) -> None:
     blocks = structs().get(f"{record.lower()}_t", [])
 
     assert len(blocks) == 1
-    assert fields_of(blocks[0]) == fields_of_dtype(getattr(dtypes, record))
+    assert fields_of(blocks[0]) == fields_of_dtype(RECORDS[record])
 
 
 @pytest.mark.parametrize("record", RECORDS)
@@ -127,7 +132,7 @@ def test_the_compiled_struct_has_the_dtype(record: str) -> None:
     """Offsets and size as the C compiler sees them, names too (a memoryview compares no names)."""
     from emu._core import layout
 
-    assert layout.struct_dtypes()[record] == getattr(dtypes, record)
+    assert layout.struct_dtypes()[record] == RECORDS[record]
 
 
 def test_the_compiled_packets_t_is_as_long_as_the_table_of_addresses() -> None:
@@ -158,8 +163,7 @@ def test_no_member_is_missing(prefix: str) -> None:
 
 def test_a_record_needs_no_hidden_padding() -> None:
     """Padding that has no name has no value either: rows would not compare equal."""
-    for name in RECORDS:
-        record = getattr(dtypes, name)
+    for name, record in RECORDS.items():
         named = sum(record[field].itemsize for field in record.names)
 
         assert named == record.itemsize, f"{name} has {record.itemsize - named} nameless bytes"

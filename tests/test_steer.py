@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emu.run import steer
+from emu.steering import steer
 from tests.same import assert_same, differing_row
 from tests.strategies.traffic import lively_hosts, op_lists, polls_of, traffic
 

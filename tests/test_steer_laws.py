@@ -22,7 +22,7 @@ from emu.model.secrets import Secrets
 from emu.model.sockets import Socket, Sockmap
 from emu.model.topology import Topology
 from emu.result.decisions import Decisions
-from emu.run import steer
+from emu.steering import steer
 from tests.strategies.hosts import LOCAL_V4, LOCAL_V6
 from tests.strategies.traffic import (
     Flow,

@@ -15,7 +15,7 @@ from emu.model.nic import Cpumap, Nic, Rss
 from emu.model.polls import Polls
 from emu.model.sockets import Socket
 from emu.model.topology import Topology
-from emu.run import steer
+from emu.steering import steer
 from tests.small_hosts import (
     ANYONE,
     DNS,

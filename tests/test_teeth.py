@@ -28,6 +28,7 @@ STAGES = (
     "lookup",
     "napi",
     "reuseport",
+    "rfs",
     "rps",
     "rss",
     "sockmap",
@@ -98,6 +99,36 @@ def check_rps() -> None:
 
     agree("rps", lambda m: m.rps_cpus(cpus, online, HASHES))
     agree("rps", lambda m: m.rps_queues(np.arange(-1, 5, dtype=np.int32), 4))
+
+
+def check_rfs() -> None:
+    """Readers that move while packets wait, one place for two flows, a CPU that goes."""
+    cpus = np.array([0, 3], dtype=np.uint16)
+    first, second, third = 0x10000008, 0x20000008, 0x30000010
+    heads = np.array([2**32 - 2, 5, 5, 5], dtype=np.uint32)
+
+    def ask(module: Any, low_bits: bool) -> Any:
+        rfs = module.Rfs(16, [4, 0], 4, low_bits)
+        hashes = np.array([first, second, third, 0, 0xFFFC], dtype=np.uint32)
+        said = []
+        for hash_value, cpu, up in (
+            (first, 0, 1),
+            (third, 1, 1),
+            (first, 2, 1),
+            (second, 1, 1),
+            (third, 2, 0),
+            (third, 0, 0),
+        ):
+            rfs.record(hash_value, cpu)
+            online = np.array([1, up, 1, 1], dtype=np.uint8)
+            said += [module.rfs_cpus(rfs, queue, hashes, cpus, online, heads) for queue in (0, 1)]
+            chosen, slot = rfs.choose(0, hash_value, cpus.tolist(), online, heads.tolist())
+            rfs.note_tail(0, slot, (int(heads[chosen]) + 3) & 0xFFFFFFFF)
+            said += [rfs.table(), rfs.flows(0)]
+        return said
+
+    agree("rfs", lambda m: ask(m, False))
+    agree("rfs", lambda m: ask(m, True))
 
 
 def check_cpumap() -> None:
@@ -374,6 +405,12 @@ FAULTS = (
     Fault("rps", "the remainder instead of the high half", "rps.rps_one", rps_by_remainder),
     Fault("rps", "an offline CPU is taken", "rps.rps_one", as_if_all_were_online),
     Fault("rps", "the recorded queue is ignored", "rps.rps_queue_one", always(0)),
+    Fault("rfs", "a waiting flow moves", "rfs.Rfs.may_move", always(True)),
+    Fault("rfs", "heads that do not wrap", "rfs.signed_32", lambda right: lambda number: number),
+    Fault("rfs", "no tail is noted", "rfs.Rfs.note_tail", always(None)),
+    Fault("rfs", "a move forgets the new head", "rfs.Rfs.set_cpu", lambda right: (
+        lambda self, flow, cpu, heads, rec: setattr(flow, "cpu", cpu))),
+    Fault("rfs", "another factor of hash_32", "rfs.GOLDEN_RATIO_32", instead(0x9E370001)),
     Fault("cpumap", "a bulk of seven", "cpumap.BULK", instead(7)),
     Fault("cpumap", "nine frames a step", "cpumap.KTHREAD_BATCH", instead(9)),
     Fault("cpumap", "slots are emptied at once", "cpumap.RING_BATCH", instead(1)),

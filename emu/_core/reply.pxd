@@ -64,72 +64,82 @@ cdef inline u8 choice_secrets(
     return out
 
 
+cdef inline i32 socket_queue(
+    steer_t *s, u32 sock, const flow_t *flow, i32 nic, i32 cpu, i32 sk_rx, u8 ooo_okay,
+    u8 *used_hash,
+) noexcept nogil:
+    """The tx queue, within the NIC, of what a socket sends from a CPU (netdev_pick_tx).
+
+    ooo_okay: nothing of the socket is under way, so TCP may move. used_hash becomes 1 when a hash
+    could have changed the answer: a random one of TCP and of connected UDP, else the flow's.
+    """
+    cdef const socket_t *row = &s.rows[sock]
+    cdef sock_state_t *state = &s.socks[sock]
+    cdef bint established = row.state == SOCK_ESTABLISHED
+    cdef i32 before = -1
+    cdef i32 cached = -1
+    cdef i32 queue
+    cdef u32 hash
+    if row.proto == 17 and not established:
+        queue = pick_tx(&s.xps[nic], &cached, 0, 0, sk_rx, -1, cpu, 0, 0, used_hash)
+        if not used_hash[0]:
+            return queue
+        cached = -1
+        s.counts[COUNT_FLOW_HASH] += 1
+        hash = flow_hash_tuple(
+            s.flow_hash_key, flow.family, 17, flow.laddr, flow.faddr, flow.lport, flow.fport, 0
+        )
+        return pick_tx(&s.xps[nic], &cached, 0, 0, sk_rx, -1, cpu, 0, hash, used_hash)
+    if established:
+        before = state.tx_queue
+    cached = before
+    queue = pick_tx(
+        &s.xps[nic], &cached, ooo_okay, established, sk_rx, -1, cpu, 0, 0, used_hash
+    )
+    if used_hash[0]:
+        cached = before
+        hash = txhash(s.txhash_seed, mix_of(flow))
+        queue = pick_tx(
+            &s.xps[nic], &cached, ooo_okay, established, sk_rx, -1, cpu, 0, hash, used_hash
+        )
+    if established:
+        state.tx_queue = cached
+    return queue
+
+
 cdef inline void send_from(
     steer_t *s, skb_decision_t *d, u32 sock, const flow_t *flow, i32 nic, i32 cpu, u8 cpu_secrets,
     i32 sk_rx, u8 rx_secrets,
 ) noexcept nogil:
-    """Choose the tx queue of what a socket sends through a NIC from a CPU (netdev_pick_tx).
+    """Choose the tx queue of what a socket sends through a NIC from a CPU.
 
     cpu_secrets, rx_secrets: what the CPU and the socket's rx queue hang on.
     """
     cdef const socket_t *row = &s.rows[sock]
     cdef sock_state_t *state = &s.socks[sock]
     cdef u8 used_hash = 0
-    cdef i32 cached = -1
-    cdef i32 before = -1
-    cdef i32 queue
+    cdef i32 before = state.tx_queue
     cdef u8 secrets
+    # UDP that is connected keeps its queue (transmit.md 6.4).
     cdef bint keeps = row.proto == 17 and row.state == SOCK_ESTABLISHED
     if cpu < 0:
         return
     s.counts[COUNT_XPS] += 1
-    if row.proto == 6 or keeps:
-        if row.state == SOCK_ESTABLISHED:
-            before = state.tx_queue
-        cached = before
-        # Request and response leave nothing in flight: TCP is ooo_okay each time (XPS-33). UDP
-        # never is (transmit.md 6.4).
-        queue = pick_tx(
-            &s.xps[nic], &cached, not keeps, row.state == SOCK_ESTABLISHED, sk_rx, -1, cpu, 0,
-            0, &used_hash,
-        )
-        if used_hash:
-            cached = before
-            queue = pick_tx(
-                &s.xps[nic], &cached, not keeps, row.state == SOCK_ESTABLISHED, sk_rx, -1, cpu, 0,
-                txhash(s.txhash_seed, mix_of(flow)), &used_hash,
+    # Request and response leave nothing in flight: TCP is ooo_okay each time (XPS-33).
+    d.tx_queue = socket_queue(s, sock, flow, nic, cpu, sk_rx, row.proto == 6, &used_hash)
+    secrets = choice_secrets(&s.xps[nic], cpu_secrets, sk_rx, rx_secrets)
+    if used_hash:
+        secrets |= SECRET_TXHASH if row.proto == 6 or keeps else SECRET_FLOW_HASH
+    if keeps and s.xps[nic].real_num_tx_queues > 1:
+        # Whether the queue that was there is kept, and which, hangs on what it hung on then.
+        if before >= 0:
+            secrets = state.tx_secrets | (
+                secrets if <u32>before >= s.xps[nic].real_num_tx_queues else 0
             )
-        secrets = choice_secrets(&s.xps[nic], cpu_secrets, sk_rx, rx_secrets)
-        if used_hash:
-            secrets |= SECRET_TXHASH
-        if keeps and s.xps[nic].real_num_tx_queues > 1:
-            # Whether the queue that was there is kept, and which, hangs on what it hung on then.
-            if state.tx_queue >= 0:
-                secrets = state.tx_secrets | (
-                    secrets if <u32>state.tx_queue >= s.xps[nic].real_num_tx_queues else 0
-                )
-            state.tx_secrets = secrets
-        if row.state == SOCK_ESTABLISHED:
-            state.tx_queue = cached
-        d.secrets |= secrets
-    else:
-        d.secrets |= choice_secrets(&s.xps[nic], cpu_secrets, sk_rx, rx_secrets)
-        queue = pick_tx(&s.xps[nic], &cached, 0, 0, sk_rx, -1, cpu, 0, 0, &used_hash)
-        if used_hash:
-            cached = -1
-            s.counts[COUNT_FLOW_HASH] += 1
-            queue = pick_tx(
-                &s.xps[nic], &cached, 0, 0, sk_rx, -1, cpu, 0,
-                flow_hash_tuple(
-                    s.flow_hash_key, flow.family, 17, flow.laddr, flow.faddr, flow.lport,
-                    flow.fport, 0,
-                ),
-                &used_hash,
-            )
-            d.secrets |= SECRET_FLOW_HASH
+        state.tx_secrets = secrets
+    d.secrets |= secrets
     d.tx_nic = nic
-    d.tx_queue = queue
-    d.completion_cpu = s.txq_irq_cpu[s.nics[nic].txq_first + <u32>queue]
+    d.completion_cpu = s.txq_irq_cpu[s.nics[nic].txq_first + <u32>d.tx_queue]
 
 
 cdef inline void socket_flow(const socket_t *row, flow_t *flow) noexcept nogil:

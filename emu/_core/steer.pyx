@@ -10,35 +10,13 @@ from emu._core.rss import toeplitz_tables
 from emu._core.cpumap cimport DESIGN_PLAIN, cpumap_free, cpumap_init
 from emu._core.direction cimport DIR_SENT, direction_of
 from emu._core.gro_held cimport gro_cfg_t, gro_init, gro_t, skb_t
-from emu._core.lookup cimport lookup_free, lookup_init
-from emu._core.lookup_table cimport lookup_cfg_t
+from emu._core.host_memory cimport HostMemory
 from emu._core.ops cimport apply_op
 from emu._core.poll cimport WEIGHT, run_poll
 from emu._core.rss cimport rss_hash, rss_queue
 from emu._core.sent cimport send_packet
-from emu._core.sockmap cimport psock_init, psock_t
-from emu._core.state cimport (
-    COUNT_RSS,
-    GRO_BYPASS,
-    nic_t,
-    op_t,
-    skb_decision_t,
-    sock_state_t,
-    steer_t,
-)
-from emu._core.types cimport (
-    flow_key_t,
-    i32,
-    i64,
-    packets_t,
-    rss_t,
-    socket_t,
-    u8,
-    u16,
-    u32,
-    u64,
-)
-from emu._core.xps cimport xps_dev_t, xps_free, xps_init
+from emu._core.state cimport COUNT_RSS, GRO_BYPASS, nic_t, op_t, skb_decision_t
+from emu._core.types cimport i32, i64, packets_t, rss_t, u8, u32, u64
 
 
 def arrive(plan):
@@ -99,78 +77,29 @@ def arrive(plan):
     }
 
 
-cdef class Steering:
-    """A run's state: C memory that goes with it, and references that keep arrays alive."""
+cdef class Steering(HostMemory):
+    """A steer's state: C memory that goes with it, and references that keep arrays alive."""
 
-    cdef steer_t s
-    cdef object plan
-    cdef list kept
     cdef object skb_array
     cdef object decided_array
     cdef dict columns
-    cdef u32 rx_queues
     cdef u32 entries
-    cdef Py_ssize_t packets
-
-    def __cinit__(self):
-        self.kept = []
 
     def __dealloc__(self):
-        cdef u32 k
-        lookup_free(&self.s.lookup)
-        if self.s.xps != NULL:
-            for k in range(self.s.nic_count):
-                xps_free(&self.s.xps[k])
         cpumap_free(&self.s.cpumap)
-        free(self.s.napis)
         free(self.s.kthreads)
-
-    cdef u8 *keep(self, object array, str dtype) except NULL:
-        """Address of an array's first byte; an empty one gets a zero element to point at."""
-        array = np.ascontiguousarray(array, dtype=dtype) if dtype else np.ascontiguousarray(array)
-        if array.size == 0:
-            array = np.zeros(1, dtype=array.dtype)
-        self.kept.append(array)
-        cdef const u8[::1] view = array.reshape(-1).view(np.uint8)
-        return <u8 *>&view[0]
 
     def __init__(self, plan, arrived, Py_ssize_t most_taken):
         """Allocate for a plan; most_taken: packets of the largest poll."""
-        self.plan = plan
-        cdef Py_ssize_t n = len(plan.packets)
-        self.packets = n
-        self.s.p = <const packets_t *>self.keep(plan.packets.addresses, "u8")
-        self.s.blob = self.keep(plan.packets.blob, "u1")
-        self.s.flow_keys = <const flow_key_t *>self.keep(plan.packets.flow_keys, "")
-        self.s.flow_hash_key = <const u64 *>self.keep(plan.flow_hash_key, "u8")
-        self.s.nics = <const nic_t *>self.keep(plan.nics, "")
-        self.s.rxq_irq_cpu = <const i32 *>self.keep(plan.rxq_irq_cpu, "i4")
-        self.s.rps_off = <const u32 *>self.keep(plan.rps_off, "u4")
-        self.s.rps_len = <const u32 *>self.keep(plan.rps_len, "u4")
-        self.s.rps_cpus = <const u16 *>self.keep(plan.rps_cpus, "u2")
-        self.s.txq_irq_cpu = <const i32 *>self.keep(plan.txq_irq_cpu, "i4")
-        self.s.online = self.keep(plan.online, "u1")
-        self.s.app_cpus = <const i32 *>self.keep(plan.app_cpus, "i4")
-        queue_nic = np.repeat(np.arange(len(plan.nics)), plan.nics["rxq_count"])
-        self.s.queue_nic = <const u32 *>self.keep(queue_nic, "u4")
-        self.s.direction = self.keep(arrived["direction"], "u1")
-        self.s.rx_hash = <const u32 *>self.keep(arrived["rx_hash"], "u4")
-        self.s.rx_hash_type = self.keep(arrived["rx_hash_type"], "u1")
-        self.s.rx_queue = <const i32 *>self.keep(arrived["rx_queue"], "i4")
-        self.s.txhash_seed = plan.txhash_seed
-        self.s.nic_count = len(plan.nics)
-        self.s.socket_count = len(plan.sockets)
-        self.s.hz = plan.hz
-        self.rx_queues = len(plan.rxq_irq_cpu)
+        self.hold_plan(plan, arrived)
         self.entries = len(plan.cpumap_cpu)
-        self.allocate_results(n)
+        self.allocate_results(self.packets)
         self.allocate_pool(most_taken)
-        self.allocate_queues(most_taken)
-        self.allocate_sockets()
-
-    cdef u8 *room(self, Py_ssize_t count, Py_ssize_t size) except NULL:
-        """Zeroed memory that lives as long as the run."""
-        return self.keep(np.zeros(max(count, 1) * size, dtype=np.uint8), "")
+        # A poll gives the stack at most what it took and what was held before.
+        self.hold_napis(most_taken + 64 + 8, False)
+        self.hold_devices()
+        self.allocate_cpumap(most_taken)
+        self.hold_sockets()
 
     cdef int allocate_results(self, Py_ssize_t n) except -1:
         """Rows for every packet; what is never written is never paged in."""
@@ -198,63 +127,24 @@ cdef class Steering:
         self.s.last_packet = <i32 *>self.room(rows, sizeof(i32))
         return 0
 
-    cdef int allocate_queues(self, Py_ssize_t most_taken) except -1:
-        """NAPIs, kthreads, XPS devices, cpumap entries."""
+    cdef int allocate_cpumap(self, Py_ssize_t most_taken) except -1:
+        """cpumap entries, and GRO of their kthreads."""
         cdef u32 k
-        cdef gro_cfg_t *cfg
-        cdef const nic_t *nic
         cdef const i32 *cpus = <const i32 *>self.keep(self.plan.cpumap_cpu, "i4")
         cdef const u32 *sizes = <const u32 *>self.keep(self.plan.cpumap_qsize, "u4")
-        # A poll gives the stack at most what it took and what was held before.
-        self.s.rx_list = <u32 *>self.room(most_taken + 64 + 8, sizeof(u32))
-        self.s.rxq_rps = <i32 *>self.keep(np.array(self.plan.rxq_rps, dtype=np.int32), "i4")
-        self.s.nic_gro = <gro_cfg_t *>self.room(self.s.nic_count, sizeof(gro_cfg_t))
         self.s.kthread_gro = <gro_cfg_t *>self.room(self.s.nic_count, sizeof(gro_cfg_t))
-        self.s.napis = <gro_t *>calloc(max(self.rx_queues, 1), sizeof(gro_t))
         self.s.kthreads = <gro_t *>calloc(max(self.entries, 1), sizeof(gro_t))
-        self.s.xps = <xps_dev_t *>self.room(self.s.nic_count, sizeof(xps_dev_t))
-        if self.s.napis == NULL or self.s.kthreads == NULL:
+        if self.s.kthreads == NULL:
             raise MemoryError
-        for k in range(self.rx_queues):
-            gro_init(&self.s.napis[k], self.s.rx_list)
         for k in range(self.entries):
             gro_init(&self.s.kthreads[k], self.s.rx_list)
         for k in range(self.s.nic_count):
-            nic = &self.s.nics[k]
-            cfg = &self.s.nic_gro[k]
-            cfg.max_size = nic.max_size
-            cfg.ipv4_max_size = nic.ipv4_max_size
-            cfg.enabled = nic.gro
-            cfg.udp_forwarding = nic.udp_forwarding
-            cfg.fixed_id_needs_df = self.plan.gro_fixed_id_needs_df
-            self.s.kthread_gro[k] = cfg[0]
+            self.s.kthread_gro[k] = self.s.nic_gro[k]
             self.s.kthread_gro[k].fresh_skb = 1
-            if nic.cpumap_design == DESIGN_PLAIN:
+            if self.s.nics[k].cpumap_design == DESIGN_PLAIN:
                 self.s.kthread_gro[k].enabled = 0
-            if xps_init(&self.s.xps[k], nic.txq_count, nic.rxq_count, self.plan.ncpus) < 0:
-                raise MemoryError
         if cpumap_init(&self.s.cpumap, cpus, sizes, self.entries, <u32>most_taken) < 0:
             raise MemoryError
-        return 0
-
-    cdef int allocate_sockets(self) except -1:
-        """Lookup tables, what sockets remember, psocks."""
-        cdef u32 k
-        cdef u32 n = self.s.socket_count
-        cdef const u64 *masks = <const u64 *>self.keep(self.plan.masks, "u8")
-        cdef const lookup_cfg_t *cfg = <const lookup_cfg_t *>self.keep(self.plan.lookup_cfg, "")
-        cdef const socket_t *rows = <const socket_t *>self.keep(self.plan.sockets, "")
-        self.s.socks = <sock_state_t *>self.room(n, sizeof(sock_state_t))
-        self.s.psocks = <psock_t *>self.room(n, sizeof(psock_t))
-        self.s.scheduled = <u32 *>self.room(n, sizeof(u32))
-        for k in range(n):
-            self.s.socks[k].tx_queue = self.s.socks[k].rx_queue = -1
-            self.s.socks[k].app_off = rows[k].app_off
-            self.s.socks[k].app_len = rows[k].app_len
-            psock_init(&self.s.psocks[k], rows[k].psock_cpu)
-        if lookup_init(&self.s.lookup, rows, n, masks, self.plan.mask_words, cfg) < 0:
-            raise MemoryError
-        self.s.rows = self.s.lookup.socks
         return 0
 
     def results(self):

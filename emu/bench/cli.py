@@ -2,48 +2,40 @@
 
 from __future__ import annotations
 
-import errno
-import io
-import json
-import os
-import sys
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated
 
 import typer
 
-from emu.bench import report, speed
+from emu.ask.sensitivity import Sensitivity, sensitivity
+from emu.bench import report, speed, timed_report
 from emu.bench.experiments import EXPERIMENTS, Outcome, run_experiment
-from emu.bench.progress import Progress
+from emu.bench.shapes import SHAPED
+from emu.bench.speed_engine import engine_steps, measure_engines
+from emu.bench.timed import TIMED, Timed, load_timed, run_timed, sensitive_setting, timed_steps
+from emu.cli import EngineOption, JsonOption, check_json, refuse_lost_options, run_app, write_json
 from emu.engines import check_engine
-from emu.errors import ConfigError, EmuError
+from emu.errors import ConfigError
 from emu.io.capture import read_capture
 from emu.io.hosts import load_host
-from emu.run import steer as steer_door
+from emu.model import checks
+from emu.progress import Progress
+from emu.result.render import console
+from emu.steering import steer as steer_door
 
-SCHEMA_VERSION = 1
-# click's, which typer carries inside itself or imports, as its version has it.
-USAGE_ERROR: Any = next(
-    kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
-)
+SCHEMA_VERSION = 2  # of the main job
+OTHER_VERSION = 1
 
 app = typer.Typer(
     add_completion=False,
     help=(
-        "Steer packets through modelled hosts: the four proposals, a capture of yours, "
-        "emu's own speed."
+        "Steer packets through modelled hosts and let the work take time: the four proposals, "
+        "two published tables, a capture of yours, emu's own speed."
     ),
     pretty_exceptions_enable=False,
 )
 
-JsonOption = Annotated[
-    str | None,
-    typer.Option(
-        "--json", metavar="FILE", help="Write the result as JSON to FILE; - is standard output."
-    ),
-]
 SeedOption = Annotated[int, typer.Option("--seed", help="Seed of traffic and secrets.", min=0)]
-EngineOption = Annotated[str, typer.Option("--engine", help="core or ref (the slow reference).")]
 
 
 @app.callback(invoke_without_command=True)
@@ -52,23 +44,75 @@ def bench(
     json_file: JsonOption = None,
     seed: SeedOption = 0,
     engine: EngineOption = "core",
-    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the traffic.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A tenth of the traffic, a quarter of the time.")
+    ] = False,
 ) -> None:
-    """Run the four experiments before and after, then measure emu's own speed in both engines."""
+    """Run the proposals before and after: decisions, then time beside what was published.
+
+    Then measure emu's own speed in both engines.
+    """
     if context.invoked_subcommand is not None:
         refuse_lost_options(context)
         return
     check_engine(engine)
     check_json(json_file)
-    with Progress(len(EXPERIMENTS) + speed.steps()) as progress:
+    steps = len(EXPERIMENTS) + sum(map(timed_steps, TIMED))
+    steps += speed.steps() + engine_steps(TIMED, SHAPED)
+    with Progress(steps) as progress:
         outcomes: list[Outcome] = []
         for experiment in EXPERIMENTS:
             progress.step(experiment.id)
             outcomes.append(run_experiment(experiment, seed=seed, quick=quick, engine=engine))
+        timed: list[Timed] = [
+            run_timed(name, seed=seed, quick=quick, engine=engine, progress=progress)
+            for name in TIMED
+        ]
         rows = speed.measure(seed=seed, quick=quick, progress=progress)
-    result = report.bench_json(outcomes, rows, version=SCHEMA_VERSION, seed=seed, engine=engine)
+        engines = measure_engines(timed, SHAPED, quick=quick, progress=progress)
+    given: dict[str, object] = {"seed": seed, "engine": engine, "quick": quick}
+    result = report.bench_json(outcomes, timed, rows, engines, version=SCHEMA_VERSION, given=given)
     if json_file != "-":
-        report.print_bench(outcomes, rows)
+        report.print_bench(outcomes, timed, rows, engines)
+    write_json(json_file, result)
+
+
+@app.command("sensitivity")
+def sensitivity_command(
+    experiment: Annotated[
+        str | None, typer.Option("--experiment", help=f"One of {', '.join(TIMED)}; else all.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A quarter of the time: more chance in the numbers.")
+    ] = False,
+    json_file: JsonOption = None,
+    seed: SeedOption = 0,
+    engine: EngineOption = "core",
+) -> None:
+    """Change each cost by 30 %, fit before anew, predict after anew: what do the ratios hang on?"""
+    check_engine(engine)
+    check_json(json_file)
+    if experiment is not None and experiment not in TIMED:
+        where, fix = "--experiment", checks.nearest(experiment, TIMED)
+        raise ConfigError(where, checks.shown(experiment), checks.listed(TIMED), fix)
+    chosen = TIMED if experiment is None else (experiment,)
+    scenarios = {name: load_timed(name) for name in chosen}
+    answers: dict[str, list[Sensitivity]] = {}
+    rows = len(scenarios[chosen[0]].cases[0].before.machine.names())
+    with Progress(rows * sum(len(SHAPED[name]) for name in chosen)) as progress:
+        for name, scenario in scenarios.items():
+            setting = sensitive_setting(scenario, seed=seed, quick=quick, engine=engine)
+            answers[name] = [
+                sensitivity(scenario, case, setting, progress=progress.step)
+                for case in scenario.cases
+                if case.label in SHAPED[name]
+            ]
+    if json_file != "-":
+        for name, list_of_one in answers.items():
+            for answer in list_of_one:
+                timed_report.print_sensitivity(console(), name, answer)
+    given: dict[str, object] = {"seed": seed, "engine": engine, "quick": quick}
+    result = report.sensitivity_json(answers, version=OTHER_VERSION, given=given)
     write_json(json_file, result)
 
 
@@ -104,88 +148,10 @@ def steer(
         "seed": seed,
         "engine": engine,
     }
-    result = report.steer_json(decisions, packets, version=SCHEMA_VERSION, given=given)
+    result = report.steer_json(decisions, packets, version=OTHER_VERSION, given=given)
     write_json(json_file, result)
-
-
-def refuse_lost_options(context: typer.Context) -> None:
-    """Options in front of a subcommand belong to the main job: refuse them, do not drop them."""
-    for name, value in context.params.items():
-        if str(context.get_parameter_source(name)).endswith("COMMANDLINE"):
-            option = "--json" if name == "json_file" else f"--{name}"
-            command = context.invoked_subcommand
-            allowed = f"behind the subcommand, where {command} has it"
-            raise ConfigError(option, f"{value!r} in front of {command}", allowed)
-
-
-def check_json(target: str | None) -> None:
-    """Refuse a target that cannot be written before the work begins, not after it."""
-    if target is None or target == "-":
-        return
-    folder = os.path.dirname(os.path.realpath(target))
-    if not target or os.path.isdir(target) or not os.path.isdir(folder):
-        allowed = "a file in a folder that exists"
-        raise ConfigError("--json", repr(target), allowed, '"out.json"')
-
-
-def write_json(target: str | None, result: dict[str, object]) -> None:
-    """To standard output, or to a file that appears whole or not at all."""
-    if target is None:
-        return
-    text = json.dumps(result, indent=2) + "\n"
-    if target == "-":
-        if sys.stdout is None:
-            raise ConfigError("--json", "- with standard output closed", "an open standard output")
-        sys.stdout.write(text)
-        return
-    path = Path(os.path.realpath(target))  # a symbolic link stays one
-    part = path.with_name(f"{path.name[:200]}.{os.getpid()}.part") if path.name else path
-    try:
-        if not target or path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if path.exists() and not path.is_file():  # a device or a pipe cannot be replaced
-            path.write_text(text, encoding="utf-8")
-            return
-        try:
-            part.write_text(text, encoding="utf-8")
-            os.replace(part, path)
-        except OSError:
-            part.unlink(missing_ok=True)
-            raise
-    except (BrokenPipeError, ValueError, OSError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        allowed = f"a file that can be written ({reason})"
-        raise ConfigError("--json", repr(target), allowed) from None
 
 
 def main() -> None:
     """Run the command line: a user's mistake is one line and exit status 2."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a path that is no text is shown
-    try:
-        status = app(prog_name="python -m emu.bench", standalone_mode=False)
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except USAGE_ERROR as error:
-        message = " ".join(error.format_message().split())
-        print(f"error: command line: {message}; try --help", file=sys.stderr)
-        raise SystemExit(2) from None
-    except typer.Abort:
-        raise SystemExit(130) from None
-    except EmuError as error:
-        print(f"error: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
-    except BrokenPipeError:
-        # The reader of our output went away (a pager, head): nothing to say.
-        silence(sys.stdout)
-        raise SystemExit(1) from None
-    except OSError as error:
-        silence(sys.stdout)
-        print(f"error: standard output: got {error.strerror}; allowed: room", file=sys.stderr)
-        raise SystemExit(2) from None
-    raise SystemExit(status if isinstance(status, int) else 0)
-
-
-def silence(stream: TextIO) -> None:
-    """What is still to be flushed goes nowhere."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    run_app(app, "emu.bench")

@@ -21,7 +21,7 @@ from emu.model.secrets import Secrets
 from emu.model.sockets import Socket, Sockmap
 from emu.model.topology import Topology
 from emu.result.decisions import Decisions
-from emu.run import steer
+from emu.steering import steer
 
 Numbers = dict[str, float]
 CPUS = 16

@@ -8,8 +8,12 @@ import attrs
 from rich.console import Console
 from rich.table import Table as RichTable
 
+from emu.ask.sensitivity import Sensitivity
 from emu.bench.experiments import Outcome
 from emu.bench.speed import SpeedRow
+from emu.bench.speed_engine import EngineSpeed
+from emu.bench.timed import Timed
+from emu.bench.timed_report import print_timed
 from emu.dtypes import Drop, HashType, PacketFlag, Reason
 from emu.errors import ConfigError
 from emu.model.host import Host
@@ -20,19 +24,12 @@ from emu.model.secrets import Secrets
 from emu.model.sockets import Socket
 from emu.model.topology import Topology
 from emu.result.decisions import Decisions
-from emu.result.table import Table
-
-COLUMNS = 100
-ROWS_SHOWN = 16
+from emu.result.render import console, print_table
 
 
-def console() -> Console:
-    """Standard output, at most 100 columns wide."""
-    width = Console().width
-    return Console(width=min(width, COLUMNS) if width else COLUMNS, highlight=False)
-
-
-def print_bench(outcomes: list[Outcome], rows: list[SpeedRow]) -> None:
+def print_bench(
+    outcomes: list[Outcome], timed: list[Timed], rows: list[SpeedRow], engines: list[EngineSpeed]
+) -> None:
     """The tables of the main job."""
     out = console()
     for outcome in outcomes:
@@ -43,6 +40,8 @@ def print_bench(outcomes: list[Outcome], rows: list[SpeedRow]) -> None:
         for name in dict.fromkeys((*outcome.before, *outcome.after)):
             table.add_row(name, number(outcome.before.get(name)), number(outcome.after.get(name)))
         out.print(table)
+    for one in timed:
+        print_timed(out, one)
     table = RichTable(title="emu's own speed, million packets per second", title_justify="left")
     for heading in ("stage", "core", "reference", "ratio", "decisions timed"):
         table.add_column(heading, justify="left" if heading == "stage" else "right")
@@ -59,6 +58,31 @@ def print_bench(outcomes: list[Outcome], rows: list[SpeedRow]) -> None:
         if row.counts:
             counted = ", ".join(f"{stage} {count:,}" for stage, count in row.counts.items())
             out.print(f"{row.name}: {counted}", soft_wrap=False)
+    print_engines(out, engines)
+
+
+def print_engines(out: Console, rows: list[EngineSpeed]) -> None:
+    """The timing engines' own speed."""
+    table = RichTable(title="speed of timed runs, one core", title_justify="left")
+    table.add_column("before, as fitted")
+    for heading in (
+        "M steps\nper s",
+        "in the\nreference",
+        "\nratio",
+        "M messages\nper s",
+        "simulated\ns per s",
+    ):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(
+            row.name,
+            f"{row.core_steps / 1e6:.1f}",
+            f"{row.ref_steps / 1e6:.3f}",
+            f"{row.core_steps / row.ref_steps:,.0f}",
+            f"{row.core_messages / 1e6:.2f}",
+            f"{row.simulated:.2f}",
+        )
+    out.print(table)
 
 
 def number(value: float | None) -> str:
@@ -69,17 +93,23 @@ def number(value: float | None) -> str:
 
 
 def bench_json(
-    outcomes: list[Outcome], rows: list[SpeedRow], *, version: int, seed: int, engine: str
+    outcomes: list[Outcome],
+    timed: list[Timed],
+    rows: list[SpeedRow],
+    engines: list[EngineSpeed],
+    *,
+    version: int,
+    given: dict[str, object],
 ) -> dict[str, object]:
-    """Everything that `print_bench` shows."""
+    """Everything that `print_bench` shows; *given*: what the command was asked."""
     return {
         "schema": "emu.bench",
         "version": version,
-        "seed": seed,
-        "engine": engine,
-        "experiments": [
+        **given,
+        "decisions": [
             {"id": o.id, "title": o.title, "before": o.before, "after": o.after} for o in outcomes
         ],
+        "experiments": [one.to_json() for one in timed],
         "speed": [
             {
                 "name": row.name,
@@ -90,6 +120,21 @@ def bench_json(
                 "counts": row.counts,
             }
             for row in rows
+        ],
+        "engine_speed": [attrs.asdict(row) for row in engines],
+    }
+
+
+def sensitivity_json(
+    answers: dict[str, list[Sensitivity]], *, version: int, given: dict[str, object]
+) -> dict[str, object]:
+    """The result of ``sensitivity``; *given*: what the command was asked."""
+    return {
+        "schema": "emu.bench.sensitivity",
+        "version": version,
+        **given,
+        "experiments": [
+            {"id": name, **answer.to_json()} for name, found in answers.items() for answer in found
         ],
     }
 
@@ -192,32 +237,3 @@ def print_steer(decisions: Decisions, packets: Packets, name: str) -> None:
         )
     for title in ("queues", "cpus", "nodes", "sockets", "tx_queues", "drops", "secrets"):
         print_table(out, title, getattr(summary, title))
-
-
-def print_table(out: Console, title: str, table: Table) -> None:
-    """One summary table: without rows that count nothing; a long one is cut and says so."""
-    rows = [row for row in table.rows() if any_count(row)]
-    if not rows:
-        return
-    shown = RichTable(title=title.replace("_", " "), title_justify="left")
-    for heading in rows[0]:
-        shown.add_column(heading, justify="left" if isinstance(rows[0][heading], str) else "right")
-    for row in rows[:ROWS_SHOWN]:
-        shown.add_row(*(f"{v:,}" if isinstance(v, int) else str(v) for v in row.values()))
-    out.print(shown)
-    if len(rows) > ROWS_SHOWN:
-        out.print(f"... and {len(rows) - ROWS_SHOWN:,} more rows (--json has them all)")
-
-
-NAMES_NOT_COUNTS = frozenset(
-    {"cpu", "node", "queue", "irq_cpu", "socket", "completion_cpu", "cpus"}
-)
-
-
-def any_count(row: dict[str, object]) -> bool:
-    """Whether a row counts anything beside naming itself."""
-    return any(
-        isinstance(value, int) and value
-        for name, value in row.items()
-        if name not in NAMES_NOT_COUNTS
-    )

@@ -14,10 +14,10 @@ from collections.abc import Callable
 import attrs
 
 from emu.bench.jobs import JOBS, Job
-from emu.bench.progress import Progress
 from emu.bench.speed_host import speed_host, speed_traffic
 from emu.model.packets import Packets
-from emu.run import steer
+from emu.progress import Progress
+from emu.steering import steer
 
 RUNS = 3
 REF_PACKETS = 20_000

@@ -36,6 +36,7 @@ FILE_HEADER_BYTES = 24
 UNZIP_BYTES = 1 << 18  # of a gzip file at a time
 PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"
 GZIP_MAGIC = b"\x1f\x8b"
+DEVICE_BYTES = 1 << 16
 FORMATS = "pcap, pcapng, or one of them in gzip"
 # byte order mark as a big-endian reader sees it: nanoseconds per fraction, bytes of a record header
 PCAP_MAGICS = {0xA1B2C3D4: (1000, 16), 0xA1B23C4D: (1, 16), 0xA1B2CD34: (1000, 24)}
@@ -134,8 +135,8 @@ def load(where: str, keep_cut: bool) -> NDArray[np.uint8]:
             status = os.fstat(file.fileno())
             if stat.S_ISREG(status.st_mode) and status.st_size:
                 octets: bytes | mmap.mmap = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            else:
-                octets = file.read()
+            else:  # a device may never end; what it begins with tells that it is no capture
+                octets = file.read(DEVICE_BYTES if stat.S_ISCHR(status.st_mode) else -1)
     except OSError as error:
         raise CaptureError(
             where, error.strerror or "an error", "a capture file that can be read"

@@ -15,13 +15,23 @@ from emu.kernels import KERNELS, KernelProfile, get_kernel
 from emu.model import checks
 from emu.model.host import Host
 from emu.model.masks import CpuSet, parse_cpulist, parse_cpumask
-from emu.model.nic import Cpumap, Gro, Nic, Rss, default_indirection
+from emu.model.nic import MAX_QUEUES, Cpumap, Gro, Nic, Rss, default_indirection
 from emu.model.secrets import Secrets
 from emu.model.sockets import Cbpf, Socket, Sockmap
 from emu.model.topology import Topology
 
 MAX_COPIES = 1_000_000
-HOST_KEYS = ("kernel", "hz", "forwarding", "addresses", "secrets", "topology", "nic", "socket")
+# Keys of the top level that need no reader of their own, then those that do.
+PLAIN_KEYS = (
+    "hz",
+    "forwarding",
+    "addresses",
+    "netdev_budget",
+    "netdev_budget_jiffies",
+    "netdev_max_backlog",
+    "rps_sock_flow_entries",
+)
+HOST_KEYS = (*PLAIN_KEYS, "kernel", "secrets", "topology", "nic", "socket")
 TOPOLOGY_KEYS = ("cpus", "nodes", "llcs", "cores", "offline")
 
 
@@ -53,11 +63,9 @@ def host_from_toml(tables: dict[str, Any]) -> Host:
     values = read_table(
         tables,
         "",
-        {
+        dict.fromkeys(PLAIN_KEYS)
+        | {
             "kernel": _kernel,
-            "hz": None,
-            "forwarding": None,
-            "addresses": None,
             "secrets": _secrets,
             "topology": lambda _value, _place: topology,
             "nic": lambda value, place: read_list(value, place, _nic_reader(topology)),
@@ -188,9 +196,10 @@ def _nic_reader(topology: Topology) -> Reader:
 
     def read(value: Any, place: str) -> Nic:
         expect(value, dict, place)
-        queues = {
-            kind: count if checks.is_int(count := value.get(f"{kind}_queues", 1)) else 1
+        queues = {  # as far as there may be any: the Nic refuses what is none
+            kind: min(count, MAX_QUEUES) if checks.is_int(count) else 1
             for kind in ("rx", "tx")
+            for count in [value.get(f"{kind}_queues", 1)]
         }
         own = {
             "xps_rxqs": _per_queue(_cpu_mask(max(queues["rx"], 1))),

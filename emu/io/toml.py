@@ -13,6 +13,7 @@ from emu.model import checks
 Reader = Callable[[Any, str], Any]  # value, place -> what the model takes
 KINDS = {dict: "a table", list: "a list", str: "text", bool: "true or false", int: "a whole number"}
 MAX_WIDTH = 100  # of a line that is written
+MAX_FILE_BYTES = 64 << 20  # that is read
 
 
 def load_toml(path: str | Path) -> dict[str, Any]:
@@ -21,9 +22,18 @@ def load_toml(path: str | Path) -> dict[str, Any]:
     Raises:
         ConfigError: the file cannot be read, is no UTF-8, or is no TOML.
     """
+    if not isinstance(path, (str, Path)):
+        raise ConfigError("TOML file", checks.shown(path), "the path of a file", '"host.toml"')
+    if "\0" in str(path):
+        raise ConfigError("TOML file", checks.shown(str(path)), "a path without NUL")
     try:
         with open(path, "rb") as file:
-            return tomllib.load(file)
+            text = file.read(MAX_FILE_BYTES + 1)  # a device never ends
+        if len(text) > MAX_FILE_BYTES:
+            raise ConfigError(str(path), "a larger file", f"at most {MAX_FILE_BYTES >> 20} MiB")
+        tables = tomllib.loads(text.decode())
+        _check_integers(tables, str(path))
+        return tables
     except OSError as error:
         raise ConfigError(
             str(path), error.strerror or "an error", "a file that can be read"
@@ -35,6 +45,27 @@ def load_toml(path: str | Path) -> dict[str, Any]:
         raise ConfigError(str(path), "tables or lists nested too deep", "a host file") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(str(path), f"no TOML: {error}", "TOML 1.0") from None
+    except ConfigError:
+        raise
+    except ValueError:  # a decimal number that Python does not read
+        given = "a number with thousands of digits"
+        raise ConfigError(str(path), given, "whole numbers of 64 bits") from None
+
+
+def _check_integers(value: object, place: str) -> None:
+    """Refuse whole numbers beyond the 64 bits that TOML has: hexadecimal ones may be of any size.
+
+    Raises:
+        ConfigError: there is one.
+    """
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _check_integers(item, f"{place}: {key}" if place else key)
+    elif isinstance(value, list):
+        for item in value:
+            _check_integers(item, place)
+    elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ConfigError(place, checks.shown(value), "a whole number of 64 bits")
 
 
 def expect(value: object, kind: type, place: str, fix: str = "") -> Any:

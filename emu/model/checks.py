@@ -10,9 +10,10 @@ import ipaddress
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from math import isfinite
 from typing import Any, NoReturn
 
-from emu.errors import ConfigError
+from emu.errors import ConfigError, one_line
 
 Validator = Callable[[Any, Any, Any], None]
 SHOWN_CHARS = 60  # of a value in an error line
@@ -20,7 +21,10 @@ SHOWN_CHARS = 60  # of a value in an error line
 
 def shown(value: object) -> str:
     """The value as an error line shows it: its repr, cut when long."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # Python spells no number of more than 4300 digits
+        text = "a number with thousands of digits"
     return text if len(text) <= SHOWN_CHARS else f"{text[: SHOWN_CHARS - 3]}..."
 
 
@@ -33,7 +37,8 @@ def label(instance: object) -> str:
 
 def nearest(word: object, choices: Iterable[str]) -> str:
     """The closest of some words, quoted for an error line; "" when none is close."""
-    matches = get_close_matches(str(word), list(choices), n=1, cutoff=0.5)
+    text = word if isinstance(word, str) else shown(word)
+    matches = get_close_matches(text[:SHOWN_CHARS], list(choices), n=1, cutoff=0.5)
     return f'"{matches[0]}"' if matches else ""
 
 
@@ -52,7 +57,7 @@ def relocate(error: ConfigError, where: str) -> ConfigError:
     """The same error, told of another place."""
     moved = type(error).__new__(type(error))
     moved.__dict__.update(error.__dict__)
-    moved.args = (where + str(error)[len(error.where) :],)
+    moved.args = (one_line(where) + str(error)[len(one_line(error.where)) :],)
     moved.where = where
     return moved
 
@@ -74,6 +79,12 @@ def of(instance: object, field: str) -> Iterator[None]:
 def is_int(value: object) -> bool:
     """Whether the value is a whole number, and no bool."""
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_number(value: object) -> bool:
+    """Whether the value is a finite number, and no bool."""
+    whole = isinstance(value, float) and isfinite(value)
+    return is_int(value) or whole
 
 
 def integer(low: int, high: int | None = None) -> Validator:

@@ -36,4 +36,6 @@ def exponential(value: int, mean: int, table: list[int]) -> int:
     point, part = rest >> 53, rest >> 21 & (2**32 - 1)
     log = table[point] + ((table[point + 1] - table[point]) * part >> 32)
     unit = ((zeros + 1) * table[EXP_POINTS] - log) >> (TABLE_BITS - UNIT_BITS)
-    return mean * unit >> UNIT_BITS
+    # mean * unit >> UNIT_BITS in two parts, each inside 64 bits
+    whole, rest = mean >> UNIT_BITS, mean & ((1 << UNIT_BITS) - 1)
+    return whole * unit + (rest * unit >> UNIT_BITS)

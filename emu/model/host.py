@@ -14,12 +14,13 @@ from emu.errors import ConfigError
 from emu.kernels import KERNELS, KernelProfile, get_kernel
 from emu.model import checks
 from emu.model.masks import CpuSet
-from emu.model.nic import Nic
+from emu.model.nic import MAX_FLOW_ENTRIES, Nic
 from emu.model.secrets import Secrets
 from emu.model.sockets import Socket
 from emu.model.topology import Topology
 
 PS_PER_SECOND = 10**12
+I32_MAX = 2**31 - 1
 HZ_MIN, HZ_MAX = 24, 1200  # over all architectures; x86-64 has 100, 250, 300 and 1000
 
 
@@ -35,7 +36,8 @@ class Host:
 
     ``addresses`` empty: every packet is for this host. ``connections``: ``SOCKET[n]`` opened after
     ``sockets``, passed through untouched. ``kernel``: a name of `emu.kernels.KERNELS`, or a
-    profile. NICs come back with settled interrupts.
+    profile. NICs come back with settled interrupts. From ``netdev_budget`` on the fields are
+    sysctls that matter to a run alone, where decisions take time.
 
     Raises:
         ConfigError: one line that names the object and the field.
@@ -59,6 +61,12 @@ class Host:
     hz: int = attrs.field(default=250, validator=checks.integer(HZ_MIN, HZ_MAX))
     secrets: Secrets = attrs.field(
         factory=Secrets.from_seed, validator=checks.instance_of(Secrets, "Secrets")
+    )
+    netdev_budget: int = attrs.field(default=300, validator=checks.integer(1, I32_MAX))
+    netdev_budget_jiffies: int = attrs.field(default=2, validator=checks.integer(1, I32_MAX))
+    netdev_max_backlog: int = attrs.field(default=1000, validator=checks.integer(0, I32_MAX))
+    rps_sock_flow_entries: int = attrs.field(
+        default=0, validator=checks.integer(0, MAX_FLOW_ENTRIES)
     )
 
     def __attrs_post_init__(self) -> None:
@@ -110,6 +118,9 @@ class Host:
                 self._check_set(nic, f"{field}[{queue}]", mask)
         if nic.cpumap is not None:
             self._check_set(nic, "cpumap.cpus", nic.cpumap.cpus, online=True)
+        nodes = self.topology.nodes
+        if nic.xps_node is not None and nic.xps_node >= nodes:
+            checks.fail(nic, "xps_node", nic.xps_node, f"a node of 0..{nodes - 1}")
         if nic.forward_to is not None:
             _check_known(nic, "forward_to", nic.forward_to, devices)
 

@@ -70,7 +70,8 @@ def lower_sockets(host: Host) -> Sockets:
         check_connections(host, host.connections)
         # Raw octets: numpy copies a record field by field.
         octets = out.rows.view(np.uint8).reshape(-1, dtypes.SOCKET.itemsize)
-        octets[declared:] = host.connections.view(np.uint8).reshape(octets[declared:].shape)
+        given = np.ascontiguousarray(host.connections)
+        octets[declared:] = given.view(np.uint8).reshape(octets[declared:].shape)
         # The connections' app_off holds the CPU of their one thread until it is pooled here.
         cpus = host.connections["app_off"]
         place = np.zeros(int(cpus.max()) + 1, dtype=np.uint32)

@@ -208,9 +208,12 @@ def parse_cpulist(text: str, nbits: int, where: str = "list") -> CpuSet:
         return CpuSet(_parse_cpulist(text, nbits))
     except OSError as error:
         fix = ""
-        if error.errno == codes.EINVAL and re.fullmatch(r"\s*(0x)?[0-9a-fA-F,]+\s*", text):
+        short = len(text) <= 60
+        invalid = error.errno == codes.EINVAL
+        if invalid and short and re.fullmatch(r"\s*(0x)?[0-9a-fA-F,]+\s*", text):
             fix = f'{{ mask = "{text.strip()}" }}: that is a mask, not a list'
-        raise MaskError(where, repr(text), error.strerror or "", error.errno or 0, fix) from None
+        shown = repr(text if short else text[:57])
+        raise MaskError(where, shown, error.strerror or "", error.errno or 0, fix) from None
 
 
 @lru_cache(maxsize=4096)

@@ -19,6 +19,10 @@ MIN_INDIRECTION = 128
 MAX_INDIRECTION = 1 << 16
 GRO_MAX_SIZE = 8 * 65535
 CPUMAP_MAX_QSIZE = 16384
+MAX_RING = 65536
+MAX_FLOW_ENTRIES = 2**24  # of an RFS table; the kernel takes more
+MAX_LINK_MBPS = 1_000_000
+QDISCS = ("pfifo_fast", "fq_codel", "htb", "noqueue")
 MICROSOFT_KEY = bytes.fromhex(
     "6d5a56da255b0ec24167253d43a38fb0d0ca2bcbae7b30b477cb2da38030f20c6a42b73bbeac01fa"
 )
@@ -172,9 +176,9 @@ class Cpumap:
             checks.fail(self, "fixed", self.fixed, f"a CPU of cpus ({self.cpus.list()})")
 
 
-def _usecs(value: Any) -> Any:
-    """Whole microseconds as a duration text."""
-    return f"{value}us" if checks.is_int(value) else value
+def usecs_text(value: Any) -> Any:
+    """Whole microseconds as a duration text; what no duration can be stays as it is."""
+    return f"{value}us" if checks.is_int(value) and abs(value) < 2**64 else value
 
 
 def _queues() -> Any:
@@ -198,7 +202,8 @@ class Nic:
     Per-queue fields have one entry per queue; () stands for the default (``irq_cpus``: the host
     settles queue i on its i-th online CPU, round and round; ``tx_irq_cpus``: the CPU of rx queue
     i % rx_queues; masks: none). One `CpuSet` in place of a list of masks stands for every queue; a
-    shorter list leaves the other queues without one.
+    shorter list leaves the other queues without one. From ``rx_ring`` on the fields matter to a run
+    alone, where decisions take time.
 
     Raises:
         ConfigError: one line naming the NIC and the field.
@@ -217,11 +222,18 @@ class Nic:
     cpumap: Cpumap | None = attrs.field(
         default=None, validator=checks.optional(checks.instance_of(Cpumap, "a Cpumap"))
     )
-    rx_usecs: str = attrs.field(default="10us", converter=_usecs)
+    rx_usecs: str = attrs.field(default="10us", converter=usecs_text)
     rx_frames: int = attrs.field(default=0, validator=checks.integer(0, 2**31 - 1))
     rx_checksum: bool = attrs.field(default=True, validator=checks.boolean)
     hw_hash: bool = attrs.field(default=True, validator=checks.boolean)
     forward_to: str | None = attrs.field(default=None, validator=checks.optional(checks.text))
+    rx_ring: int = attrs.field(default=1024, validator=checks.integer(1, MAX_RING))
+    tx_ring: int = attrs.field(default=1024, validator=checks.integer(1, MAX_RING))
+    qdisc: str = attrs.field(default="pfifo_fast", validator=checks.one_of(*QDISCS))
+    bql_bytes: int = attrs.field(default=0, validator=checks.integer(0, 2**31 - 1))
+    link_mbps: int = attrs.field(default=0, validator=checks.integer(0, MAX_LINK_MBPS))
+    rps_flow_cnt: int = attrs.field(default=0, validator=checks.integer(0, MAX_FLOW_ENTRIES))
+    xps_node: int | None = attrs.field(default=None, validator=checks.optional(checks.integer(0)))
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.rx_usecs, str):

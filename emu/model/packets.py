@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emu import dtypes
+from emu.units import format_duration_ps
 
 NO_FLOW_KEYS = np.zeros(0, dtype=dtypes.FLOW_KEY)
 NO_BYTES = np.zeros(0, dtype=np.uint8)
@@ -75,6 +76,16 @@ class Packets:
 
     def __len__(self) -> int:
         return len(self.columns["arrival_ps"])
+
+    def __repr__(self) -> str:
+        """What is in the table, in one line."""
+        if len(self) == 0:
+            return "<Packets: none>"
+        arrival, octets = self.columns["arrival_ps"], int(self.columns["wire_bytes"].sum())
+        span_ps = int(arrival.max()) - int(arrival.min())
+        nics = int(self.columns["nic"].max()) + 1
+        of = f"{len(self)} of {octets} bytes in {format_duration_ps(span_ps)} on NICs 0..{nics - 1}"
+        return f"<Packets: {of}>"
 
     def __getattr__(self, name: str) -> NDArray[Any]:
         if name != "columns":

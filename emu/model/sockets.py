@@ -15,6 +15,7 @@ from emu.model.masks import CpuSet
 
 _ENDPOINT = re.compile(r"(?:\[(?P<v6>[^\]]*)\]|(?P<v4>[^:\[\]]*)):(?P<port>[0-9]{1,5})")
 I32 = 2**31
+RCVBUF_BYTES = 212992
 
 
 def parse_endpoint(text: str, where: str = "endpoint") -> tuple[IPv4Address | IPv6Address, int]:
@@ -102,6 +103,8 @@ class Socket:
         default=None, validator=checks.optional(checks.instance_of(Sockmap, "a Sockmap"))
     )
     opened: bool = attrs.field(default=True, validator=checks.boolean)
+    # What its queued packets may take (a run's matter); the default of net.core.rmem_default.
+    rcvbuf_bytes: int = attrs.field(default=RCVBUF_BYTES, validator=checks.integer(1, I32 - 1))
 
     def __attrs_post_init__(self) -> None:
         where = checks.label(self)

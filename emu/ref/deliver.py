@@ -7,7 +7,7 @@ from emu.ref import bits
 from emu.ref.flow_hash import packet_hash
 from emu.ref.gro_skb import Skb
 from emu.ref.record import SILENT, Recorder
-from emu.ref.reply import Flow, place_on_queue, reply
+from emu.ref.reply import packet_flow, place_on_queue, reply
 from emu.ref.rps import rps_one
 from emu.ref.state import Decision, HostState
 
@@ -156,11 +156,4 @@ def receive(host: HostState, decision: Decision, skb: Skb, nic: int, rx_queue: i
         host.rec.note("lookup", "no socket", scanned=scanned)
         return
     host.rec.note("lookup", f"socket {sock}", scanned=scanned, walked=walked)
-    flow = Flow(
-        family=view.family[first],
-        laddr=view.daddr_bytes[first],
-        lport=view.dport[first],
-        faddr=view.saddr_bytes[first],
-        fport=view.sport[first],
-    )
-    reply(host, decision, sock, flow, nic, rx_queue)
+    reply(host, decision, sock, packet_flow(view, first), nic, rx_queue)

@@ -10,10 +10,12 @@ import numpy as np
 from emu.dtypes import Secret, SockState, TxOf
 from emu.ref.flow_hash import flow_block, flow_hash_block
 from emu.ref.mix import flow_mix, txhash
+from emu.ref.packet import PacketView
 from emu.ref.state import Decision, HostState
 
 TCP, UDP = 6, 17
 CPUS_TYPE, RXQS_TYPE = 0, 1
+ETH_P_IP, ETH_P_IPV6 = 0x0800, 0x86DD
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,24 @@ def socket_flow(row: np.void) -> Flow:
         faddr=row["faddr"].tobytes()[:size],
         fport=int(row["fport"]),
     )
+
+
+def packet_flow(view: PacketView, packet: int) -> Flow:
+    """The flow of a packet that came in."""
+    return Flow(
+        family=view.family[packet],
+        laddr=view.daddr_bytes[packet],
+        lport=view.dport[packet],
+        faddr=view.saddr_bytes[packet],
+        fport=view.sport[packet],
+    )
+
+
+def computed_hash(host: HostState, flow: Flow) -> int:
+    """The flow hash of a packet that an unconnected UDP socket sends (skb_get_hash)."""
+    ethertype = ETH_P_IP if flow.family == 4 else ETH_P_IPV6
+    ends = flow.laddr, flow.faddr, flow.lport, flow.fport
+    return flow_hash_block(host.flow_hash_key, flow_block(flow.family, ethertype, UDP, *ends))
 
 
 def thread_cpu(host: HostState, sock: int, flow: Flow, decision: Decision) -> int:
@@ -136,18 +156,7 @@ def send_from(
     host.counts["xps"] += 1
     if row["proto"] == UDP and not connected:
         secret = Secret.FLOW_HASH
-        hash_value = flow_hash_block(
-            host.flow_hash_key,
-            flow_block(
-                flow.family,
-                0x0800 if flow.family == 4 else 0x86DD,
-                UDP,
-                flow.laddr,
-                flow.faddr,
-                flow.lport,
-                flow.fport,
-            ),
-        )
+        hash_value = computed_hash(host, flow)
     else:
         secret = Secret.TXHASH
         hash_value = txhash(host.plan.txhash_seed, flow.mix)

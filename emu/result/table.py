@@ -26,8 +26,16 @@ class Table:
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
 
+    def __repr__(self) -> str:
+        """Its size and the names of its columns."""
+        return f"<Table: {len(self)} rows of {', '.join(self.columns)}>"
+
     def __getitem__(self, name: str) -> NDArray[np.generic]:
         return self.columns[name]
+
+    def first(self, count: int) -> Table:
+        """The first rows alone."""
+        return Table({name: column[:count] for name, column in self.columns.items()})
 
     def rows(self) -> list[dict[str, object]]:
         """Plain Python values, one dict per row: what ``json.dumps`` takes."""

@@ -458,3 +458,9 @@ def test_write_pcap_mistakes(tmp_path):
 
     assert path.read_bytes() == b"before"
     assert [entry.name for entry in tmp_path.iterdir()] == ["out.pcap"]
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no such device here")
+def test_a_device_that_never_ends_is_refused():
+    with pytest.raises(CaptureError, match=r"/dev/zero: got .*; allowed: "):
+        read_capture("/dev/zero")

@@ -16,7 +16,7 @@ from emu.model.lower import lower
 from emu.model.nic import Nic
 from emu.model.plan import Plan
 from emu.model.topology import Topology
-from emu.run import decide
+from emu.steering import decide
 from tests.same import assert_same
 from tests.strategies.traffic import Flow, lively_hosts, op_lists, tcp_frames, traffic
 

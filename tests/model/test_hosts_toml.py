@@ -24,7 +24,11 @@ from emu.model.topology import Topology
 from tests.strategies.hosts import hosts
 from tests.strategies.sockets import socket_rows
 
-SCENARIOS = sorted((Path(emu.__file__).parent / "scenarios").glob("*.toml"))
+SCENARIOS = sorted(
+    path
+    for path in (Path(emu.__file__).parent / "scenarios").glob("*.toml")
+    if "workload" not in tomllib.loads(path.read_text())  # then it is more than a host
+)
 DOCS = Path(__file__).parent.parent.parent / "docs" / "host.md"
 # connections have no TOML form; the others are spelt as CPU lists
 NOT_IN_TOML = {"connections", "nics", "sockets", "node_of", "llc_of", "core_of", "online"}
@@ -152,6 +156,10 @@ MISTAKES = [
     (f"{NIC}rps_cpus = 3", f"nic[0].rps_cpus: got 3; allowed: {TEXT_OR_TABLE}; try {{ list"),
     (f'{NIC}xps_rxqs = "10"', "nic[0].xps_rxqs: got '10' (EOVERFLOW); allowed: bits 0 to 3"),
     # queues that do not exist
+    (
+        f'{TOPOLOGY}[[nic]]\nname = "eth0"\nrx_queues = 9223372036854775807\nirq_cpus = "0"',
+        "nic[0].rx_queues: got 9223372036854775807; allowed: a whole number from 1 to 65535",
+    ),
     (
         f'{NIC}rps_cpus = ["1", "2", "4", "8", "10"]',
         "nic[0].rps_cpus[4]: got '4'; allowed: rx queues 0..3; try rx_queues=5",

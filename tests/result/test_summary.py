@@ -18,7 +18,7 @@ from emu.model.nic import Nic, Rss
 from emu.model.sockets import Socket
 from emu.model.topology import Topology
 from emu.result.table import Table
-from emu.run import steer
+from emu.steering import steer
 from tests.strategies import frames as make
 from tests.strategies.traffic import Flow, tcp_frames, udp_frames
 

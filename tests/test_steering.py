@@ -22,7 +22,7 @@ from emu.model.ops import (
 from emu.model.polls import Polls
 from emu.model.sockets import Socket, Sockmap
 from emu.model.topology import Topology
-from emu.run import steer
+from emu.steering import steer
 from tests.same import assert_same
 from tests.strategies.traffic import Flow, tcp_frames, udp_frames
 

@@ -1,0 +1,6 @@
+from emu._core.host_memory import HostMemory
+from emu.model.run_plan import RunPlan
+
+def check_indexes(plan: RunPlan) -> None: ...
+
+class RunSetup(HostMemory): ...

@@ -1,0 +1,1 @@
+"""Questions on top of the doors: what fits a published row, what a result hangs on."""
