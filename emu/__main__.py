@@ -53,7 +53,9 @@ def run(
     seeds: Annotated[
         int | None, typer.Option("--seeds", help="How many seeds.", min=1, max=MAX_SEEDS)
     ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="The first seed.", min=0)] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="The first seed.", min=0, max=2**62)
+    ] = None,
     duration: Annotated[
         str | None, typer.Option("--duration", help='Measured time, such as "50ms".')
     ] = None,

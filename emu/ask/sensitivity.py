@@ -23,7 +23,7 @@ class Moved:
         name: its full name, ``costs.lock``.
         value, unit, solid: as in the machine.
         low, high: metric -> ratio after / before with the row less, and more; None: no fit.
-        base: metric -> ratio with the row as it is.
+        base: metric -> ratio with the row as it is; None: nothing was measured.
     """
 
     name: str
@@ -32,16 +32,16 @@ class Moved:
     solid: str
     low: dict[str, float | None]
     high: dict[str, float | None]
-    base: dict[str, float]
+    base: dict[str, float | None]
 
     @property
     def effect(self) -> float:
         """The largest move of a ratio, either way."""
         moves = [
-            abs(value - self.base[metric])
+            abs(value - base)
             for side in (self.low, self.high)
             for metric, value in side.items()
-            if value is not None
+            if value is not None and (base := self.base[metric]) is not None
         ]
         return max(moves, default=0.0)
 
@@ -65,7 +65,7 @@ class Sensitivity:
     label: str
     change: float
     fit: Fit
-    base: dict[str, float]
+    base: dict[str, float | None]
     rows: list[Moved]
 
     def to_json(self) -> dict[str, object]:
@@ -131,9 +131,9 @@ def sensitivity(
     return Sensitivity(label=case.label, change=change, fit=fit, base=as_it_is, rows=rows)
 
 
-def ratios(pair: Pair) -> dict[str, float]:
-    """Metric -> ratio."""
-    return {metric: pair.ratio(metric).value or 0.0 for metric in METRICS}
+def ratios(pair: Pair) -> dict[str, float | None]:
+    """Metric -> ratio; None: nothing was measured."""
+    return {metric: pair.ratio(metric).value for metric in METRICS}
 
 
 def moved(
@@ -148,7 +148,7 @@ def moved(
     first = run_side(before, base.fit, setting)
     second = run_side(after, base.fit, setting)
     if same(first, base.before) and same(second, base.after):
-        return dict(ratios(base))
+        return ratios(base)
     if same(first, base.before):
         fit = base.fit
     else:
@@ -156,7 +156,7 @@ def moved(
         if not fit.converged:
             return dict.fromkeys(METRICS)
         first, second = (run_side(side, fit, setting) for side in (before, after))
-    return dict(ratios(Pair(case=base.case, fit=fit, before=first, after=second)))
+    return ratios(Pair(case=base.case, fit=fit, before=first, after=second))
 
 
 def same(left: RunResult, right: RunResult) -> bool:

@@ -67,7 +67,7 @@ def print_sensitivity(out: Console, name: str, answer: Sensitivity) -> None:
         "messages per second, CPU: CPU time of one message"
     )
     table = heading_table(out, "", "cost", ("value", "solid", *headings, "effect"))
-    base = [f"{answer.base[metric]:.3f}" for metric in MOVED_METRICS for _ in range(2)]
+    base = [moved_cell(answer.base[metric]) for metric in MOVED_METRICS for _ in range(2)]
     table.add_row("as it is", "", "", *base, "")
     for row in answer.rows[:SENSITIVE_SHOWN]:
         value = f"{row.value} {row.unit}"
@@ -81,10 +81,15 @@ def print_sensitivity(out: Console, name: str, answer: Sensitivity) -> None:
 def moved_cells(row: Moved) -> list[str]:
     """Ratios with the row less and more, metric by metric."""
     return [
-        "no fit" if value is None else f"{value:.3f}"
+        moved_cell(value)
         for metric in MOVED_METRICS
         for value in (row.low[metric], row.high[metric])
     ]
+
+
+def moved_cell(value: float | None) -> str:
+    """A ratio; none where no fit was found, or nothing came through to be measured."""
+    return "none" if value is None else f"{value:.3f}"
 
 
 def fit_cells(fit: Fit) -> list[str]:
