@@ -66,12 +66,14 @@ def print_sensitivity(out: Console, name: str, answer: Sensitivity) -> None:
         f"{name}, {answer.label}: after / before with one cost changed, fitted anew; rate: "
         "messages per second, CPU: CPU time of one message"
     )
-    table = heading_table(out, "", "cost", ("value", "solid", *headings, "effect"))
+    table = heading_table(out, "", "cost", ("value", "solid", *headings))
+    table.columns[0].no_wrap = True  # its words have no blanks to break at
+    table.columns[0].min_width = max(len(row.name) for row in answer.rows[:SENSITIVE_SHOWN])
     base = [moved_cell(answer.base[metric]) for metric in MOVED_METRICS for _ in range(2)]
-    table.add_row("as it is", "", "", *base, "")
+    table.add_row("as it is", "", "", *base)
     for row in answer.rows[:SENSITIVE_SHOWN]:
         value = f"{row.value} {row.unit}"
-        table.add_row(row.name, value, row.solid, *moved_cells(row), f"{row.effect:.3f}")
+        table.add_row(row.name, value, row.solid, *moved_cells(row))
     out.print(table)
     rest = answer.rows[SENSITIVE_SHOWN:]
     if rest:
