@@ -19,12 +19,15 @@ from emu.errors import ConfigError
 from emu.io.hosts import load_host
 from emu.io.machines import load_machine
 from emu.io.scenarios import Scenario, load_scenario
+from emu.kernels_cli import kernels
 from emu.model import checks
 from emu.model.machines_toml import DEFAULT
 from emu.progress import Progress
+from emu.replay_cli import replay
 from emu.result.costs_view import costs_json, print_costs
 from emu.result.render import console
 from emu.timing import MAX_SEEDS, prepare, time_ps
+from emu.verify_cli import verify_command
 
 app = typer.Typer(
     add_completion=False,
@@ -39,6 +42,9 @@ def emu() -> None:
 
 
 app.command()(calibrate)
+app.command()(kernels)
+app.command()(replay)
+app.command("verify")(verify_command)
 
 
 @app.command()

@@ -54,6 +54,11 @@ PACKET_COLUMNS: tuple[Column, ...] = (
     ("hash_type", "u1", 1),  # HashType of skb_hash
     ("frame_off", "i8", 1),  # where the frame begins in Packets.blob; -1 = no bytes kept
     ("cap_bytes", "u4", 1),  # bytes kept; less than wire_bytes when snapped
+    ("gso_type", "u4", 1),  # SKB_GSO_* of a packet that came as a GSO one; else 0
+    ("gso_size", "u2", 1),  # of such a packet; 0 of all others
+    ("gso_segs", "u2", 1),
+    ("csum_start", "u2", 1),  # from the start of the frame, where a PARTIAL checksum begins; else 0
+    ("csum_off", "u2", 1),  # where it is to be put, from csum_start
 )
 
 
@@ -89,6 +94,7 @@ class PacketFlag(IntFlag):
     EXT_BYPASS = 1 << 9  # an IPv6 header that GRO does not walk (fragment, AH, ESP ...) came first
     TUNNEL = 1 << 10  # IPv4 or IPv6 rides directly in IP (protocol 4 or 41), or GRE
     MALFORMED_LEN = 1 << 11  # ip_len contradicts the bytes present
+    GSO = 1 << 12  # it came as a GSO packet: gso_size, gso_type and gso_segs hold what it said
 
 
 class IpSummed(IntEnum):
@@ -225,7 +231,10 @@ SOCKET = np.dtype(
         ("psock_cpu", "i4"),  # target_cpu of its own psock; -1 none
         ("has_psock", "u1"),
         ("redirect_ingress", "u1"),
-        ("pad1", "u1", (38,)),
+        ("udp_gro", "u1"),  # UDP_GRO is set on it (GRO-37)
+        ("pad1", "u1"),
+        ("priority", "u4"),  # SO_PRIORITY: chooses the traffic class
+        ("pad2", "u1", (32,)),
     ],
     align=True,
 )
@@ -306,16 +315,15 @@ NIC = np.dtype(
         ("rxq_count", "u4"),
         ("txq_first", "u4"),
         ("txq_count", "u4"),
-        ("max_size", "u4"),  # gro_max_size
-        ("ipv4_max_size", "u4"),  # gro_ipv4_max_size
         ("forward_nic", "i4"),  # where forwarded packets leave
-        ("gro", "u1"),
-        ("udp_forwarding", "u1"),  # rx-udp-gro-forwarding
         ("hw_hash", "u1"),  # the driver reports the RSS hash in the skb
         ("key_secret", "u1"),  # the RSS key was not given
         ("cpumap_design", "u1"),  # CpumapDesign; 255 without a cpumap
         ("cpumap_rule", "u1"),
-        ("pad", "u2"),
+        ("num_tc", "u4"),  # traffic classes of the tx side (mqprio); 0 none
+        ("tc_offset", "u2", (16,)),  # class i has tx queues [offset, offset + count)
+        ("tc_count", "u2", (16,)),
+        ("prio_tc", "u1", (16,)),  # class of each skb->priority & 15
         ("cpumap_first", "u4"),  # its entries are [first, first + count) of the plan
         ("cpumap_count", "u4"),
         ("cpumap_fixed", "i4"),  # entry number for CpumapRule.FIXED
@@ -335,12 +343,13 @@ OP = np.dtype(
 )
 
 SKB = np.dtype(
-    [  # 40 bytes, one row per skb that GRO gives to the stack
+    [  # 48 bytes, one row per skb that GRO gives to the stack
         ("first", "i8"),  # index of the packet it began with
-        ("segs", "u4"),  # packets in it; gso_segs when more than 1
+        ("segs", "u4"),  # packets in it
         ("len_bytes", "u4"),  # skb->len: from the octet behind the link header
-        ("gso_size", "u4"),  # payload of the first packet; 0 when segs == 1
-        ("gso_type", "u4"),  # raw SKB_GSO_* bits of 6.18; 0 when segs == 1
+        ("gso_size", "u4"),  # payload of the first packet; 0 in an skb that is not GSO
+        ("gso_type", "u4"),  # raw SKB_GSO_* bits of the kernel; 0 in an skb that is not GSO
+        ("gso_segs", "u4"),  # segments; 0 in an skb that is not GSO
         ("hash", "u4"),  # raw skb hash that it was grouped by
         ("hash_type", "u1"),  # HashType
         ("ip_summed", "u1"),  # IpSummed after GRO
@@ -349,19 +358,34 @@ SKB = np.dtype(
             "tcp_flags",
             "u1",
         ),  # flag octet of the first TCP header, FIN and PSH of the joined ones in it
+        ("csum_start", "u2"),  # PARTIAL: from the start of the frame; else 0
+        ("csum_off", "u2"),  # PARTIAL: where the sum goes, from csum_start; else 0
         ("after", "i8"),  # packets that had entered this NAPI's GRO when it was delivered
     ],
     align=True,
 )
 
 GRO_CFG = np.dtype(
-    [  # what the device and the kernel say about GRO
+    [  # 40 bytes: what the device and the kernel say about GRO
         ("max_size", "u4"),  # gro_max_size: an IPv6 skb stays below it
         ("ipv4_max_size", "u4"),  # gro_ipv4_max_size: every other skb
+        ("flush_timeout_ns", "u8"),  # gro_flush_timeout
+        ("defer_hard_irqs", "u4"),  # napi_defer_hard_irqs
         ("enabled", "u1"),  # the device's gro feature
         ("udp_forwarding", "u1"),  # rx-udp-gro-forwarding
+        ("fraglist", "u1"),  # rx-gro-list
         ("fresh_skb", "u1"),  # a cpumap's kthread: no hash, no checksum state, no VLAN metadata
-        ("fixed_id_needs_df", "u1"),  # KernelProfile.gro_fixed_id_needs_df
+        ("design", "u1"),  # CpumapDesign of that kthread; 255: a NAPI
+        ("vlan_module", "u1"),  # 8021Q is there: tags in the frame have a handler (GRO-6)
+        # KernelProfile.gro_*:
+        ("fixed_id_needs_df", "u1"),
+        ("outer_id_unchecked", "u1"),
+        ("cwr_masked", "u1"),
+        ("cwr_merges", "u1"),
+        ("old_gso_bits", "u1"),
+        ("tcp_fraglist", "u1"),
+        ("jumbo_header", "u1"),
+        ("pad", "u1", (7,)),
     ],
     align=True,
 )

@@ -13,13 +13,12 @@ import attrs
 from emu.dtypes import PacketFlag, Reason, Secret
 from emu.errors import ConfigError
 from emu.model.host import Host
-from emu.model.lower import lower
 from emu.model.ops import Op
 from emu.model.packets import Packets
 from emu.model.polls import Polls
 from emu.ref.record import Entry, Journal
 from emu.result.decisions import Decisions
-from emu.steering import decide
+from emu.steering import decide, lowered
 from emu.units import format_duration_ps
 
 PROTOCOL_NAMES = {1: "ICMP", 6: "TCP", 17: "UDP", 47: "GRE", 50: "ESP", 58: "ICMPv6", 132: "SCTP"}
@@ -83,7 +82,7 @@ def explain(
         allowed = f"0..{len(packets) - 1}" if len(packets) else "none: the table is empty"
         raise ConfigError("explain", f"packet {index!r}", allowed)
     journal = Journal(index)
-    plan = lower(host, packets, ops)
+    plan = lowered(host, packets, ops, "ref")
     decisions = decide(host, plan, polls, "ref", rec=journal)
     return Explanation(packet=index, packets=packets, entries=journal.entries, decisions=decisions)
 

@@ -33,6 +33,11 @@ def from_frames(
     csum_level: ArrayLike = 0,
     skb_hash: ArrayLike = 0,
     hash_type: str | Sequence[str] = "none",
+    gso_type: ArrayLike = 0,
+    gso_size: ArrayLike = 0,
+    gso_segs: ArrayLike = 0,
+    csum_start: ArrayLike = 0,
+    csum_off: ArrayLike = 0,
     epoch_ns: int = 0,
     engine: str = "core",
 ) -> Packets:
@@ -55,6 +60,11 @@ def from_frames(
         skb_hash: a hash that is on the packet already; 0 = none.
         hash_type: ``"none"``, ``"l2"``, ``"l3"``, ``"l4"``, ``"sw"``, ``"sw-l4"``: what
             *skb_hash* covers.
+        gso_type: raw SKB_GSO_* bits of a frame that is a GSO packet already.
+        gso_size: payload of each of its segments; 0: it is no GSO packet.
+        gso_segs: how many segments it has.
+        csum_start: with ``"partial"``, where the sum begins, from the start of the frame.
+        csum_off: where in that it goes.
         epoch_ns: wall-clock time of ``arrival_ps == 0``, nanoseconds since 1970.
         engine: ``"core"`` or ``"ref"``; both give the same table.
 
@@ -64,27 +74,28 @@ def from_frames(
     """
     pieces = [bytes(frame) for frame in frames]
     cap_bytes = np.array([len(piece) for piece in pieces], dtype=np.uint32)
-    frame_off = np.zeros(len(pieces), dtype=np.int64)
-    np.cumsum(cap_bytes[:-1], out=frame_off[1:])
     return from_blob(
         np.frombuffer(b"".join(pieces), dtype=np.uint8),
-        frame_off,
+        np.cumsum(cap_bytes, dtype=np.int64) - cap_bytes,
         cap_bytes,
         cap_bytes if wire_bytes is None else wire_bytes,
         arrival_ps=arrival_ps,
         nic=nic,
         link=spread("link", named("link", link, LINKS), len(pieces), "u1"),
         vlan_accel=vlan_accel,
-        ip_summed=named("ip_summed", ip_summed, IP_SUMMED),
-        csum_level=csum_level,
-        skb_hash=skb_hash,
-        hash_type=named("hash_type", hash_type, HASH_TYPES),
         epoch_ns=epoch_ns,
         engine=engine,
+        ip_summed=named("ip_summed", ip_summed, IP_SUMMED),
+        hash_type=named("hash_type", hash_type, HASH_TYPES),
+        **{"csum_level": csum_level, "skb_hash": skb_hash, "gso_type": gso_type},
+        **{"gso_size": gso_size, "gso_segs": gso_segs},
+        **{"csum_start": csum_start, "csum_off": csum_off},
     )
 
 
 dissect = from_frames
+IPIP = 4
+IP_IN_IP = (IPIP, 41)
 
 
 def from_blob(
@@ -97,12 +108,9 @@ def from_blob(
     nic: ArrayLike = 0,
     link: ArrayLike = 0,
     vlan_accel: bool = False,
-    ip_summed: ArrayLike = 0,
-    csum_level: ArrayLike = 0,
-    skb_hash: ArrayLike = 0,
-    hash_type: ArrayLike = 0,
     epoch_ns: int = 0,
     engine: str = "core",
+    **handed_up: ArrayLike,
 ) -> Packets:
     """Make a packet table of frames that lie in one array, as a capture's do; nothing is copied.
 
@@ -112,8 +120,8 @@ def from_blob(
         cap_bytes: uint32[n], octets kept of each.
         wire_bytes: uint32[n], octets each had on the wire.
         link: 0 Ethernet, 1 raw IP.
-        ip_summed: `dtypes.IpSummed` codes.
-        hash_type: `dtypes.HashType` codes.
+        handed_up: columns that no frame says, but the driver; `dtypes.IpSummed` and
+            `dtypes.HashType` as codes.
 
     The other arguments and the errors are `from_frames`'s.
     """
@@ -137,17 +145,37 @@ def from_blob(
         "arrival_ps", 0 if arrival_ps is None else arrival_ps, rows, "i8"
     )
     columns["nic"] = spread("nic", nic, rows, "u2")
-    given = {
-        "ip_summed": ip_summed,
-        "csum_level": csum_level,
-        "skb_hash": skb_hash,
-        "hash_type": hash_type,
-    }
-    for name, value in given.items():
+    for name, value in handed_up.items():
         columns[name] = spread(name, value, rows, columns[name].dtype.str[1:])
+    columns["flags"][columns["gso_size"] > 0] |= np.uint16(PacketFlag.GSO)
     if vlan_accel:
         blob = accelerate(columns, blob)
     return Packets(columns, flow_keys=flow_keys, blob=blob, epoch_ns=epoch_ns)
+
+
+def inner_packets(packets: Packets, engine: str = "core") -> tuple[Packets, NDArray[np.int32]]:
+    """The packets that ride in IP in IP, each behind an Ethernet header made for it.
+
+    Everything behind the outer IP header belongs to the inner packet, padding included: so GRO sees
+    it. Packets whose octets were not kept have none.
+
+    Returns:
+        The table, and int32[n], the row of it that packet i carries; -1 none.
+    """
+    columns = packets.columns
+    inner_of = np.full(len(packets), -1, dtype=np.int32)
+    carries = np.isin(columns["ip_proto"], IP_IN_IP) & (columns["frame_off"] >= 0)
+    carries &= (columns["flags"] & PacketFlag.TUNNEL != 0) & (columns["l4_off"] > 0)
+    carries &= columns["cap_bytes"] >= columns["l4_off"]
+    rows = np.flatnonzero(carries).tolist()
+    inner_of[rows] = np.arange(len(rows), dtype=np.int32)
+    frames, wire_bytes = [], []
+    for row in rows:
+        begin = int(columns["l4_off"][row])
+        link = bytes(12) + (b"\x08\x00" if columns["ip_proto"][row] == IPIP else b"\x86\xdd")
+        frames.append(link + packets.frame(row)[begin:])
+        wire_bytes.append(len(link) + int(columns["wire_bytes"][row]) - begin)
+    return from_frames(frames, wire_bytes=wire_bytes, engine=engine), inner_of
 
 
 def accelerate(columns: dict[str, Array], blob: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -162,7 +190,7 @@ def accelerate(columns: dict[str, Array], blob: NDArray[np.uint8]) -> NDArray[np
     for start in starts.tolist():
         blob[start + 4 : start + 16] = blob[start : start + 12].copy()
     columns["frame_off"][rows] += 4
-    for name in ("cap_bytes", "wire_bytes", "l3_off", "l4_off"):
+    for name in ("cap_bytes", "wire_bytes", "l3_off", "l4_off", "csum_start"):
         moved = columns[name][rows]
         columns[name][rows] = np.where(moved >= 4, moved - 4, 0)
     octets = np.zeros((len(rows), 16), dtype=np.uint8)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 
-from emu.dtypes import NAPI_WEIGHT, STEER_STAGES
+from emu.dtypes import NAPI_WEIGHT, STEER_STAGES, PacketFlag
 from emu.engines import stage
 from emu.errors import ConfigError
+from emu.intake import inner_packets
 from emu.model.host import Host
 from emu.model.lower import lower
 from emu.model.ops import Op
@@ -47,8 +49,20 @@ def steer(
         raise ConfigError("steer", given, "a Host and Packets", "steer(host, packets)")
     if len(packets) == 0:
         raise ConfigError("packets", "an empty table", "at least one packet", "another capture")
-    plan = lower(host, packets, ops)
-    return decide(host, plan, polls, engine)
+    return decide(host, lowered(host, packets, ops, engine), polls, engine)
+
+
+def lowered(host: Host, packets: Packets, ops: Sequence[Op], engine: str) -> Plan:
+    """The plan of a steer."""
+    return with_inner(lower(host, packets, ops), engine)
+
+
+def with_inner(plan: Plan, engine: str) -> Plan:
+    """The plan, with the packets that ride in others dissected too."""
+    if not (plan.packets.flags & PacketFlag.TUNNEL).any():
+        return plan
+    inner, inner_of = inner_packets(plan.packets, engine)
+    return attrs.evolve(plan, inner=inner, inner_of=inner_of)
 
 
 def decide(host: Host, plan: Plan, polls: Polls | None, engine: str, **recorder: Any) -> Decisions:
@@ -81,6 +95,7 @@ def decide(host: Host, plan: Plan, polls: Polls | None, engine: str, **recorder:
         decided=out["decided"],
         counts=counts,
         polls=polls,
+        incoming_cpu=out["incoming_cpu"],
     )
 
 

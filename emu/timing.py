@@ -6,6 +6,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
+import attrs
 import numpy as np
 
 from emu.dtypes import Direction
@@ -22,7 +23,7 @@ from emu.model.run_plan import RunPlan
 from emu.model.secrets import Secrets
 from emu.model.workloads import OpenLoop, RequestResponse, Workload, request_packets
 from emu.result.run import Measured, RunResult, window
-from emu.steering import steer
+from emu.steering import steer, with_inner
 from emu.units import parse_duration_ps
 
 Share = Callable[[float], None]  # told the share of the work that is done, 0 to 1
@@ -125,7 +126,8 @@ def prepare(
         decisions.column("app_cpu"),
         all_served=closed,
     )
-    return lower_run(host, packets, machine=machine, workload=workload, seed=seed, served=served)
+    plan = lower_run(host, packets, machine=machine, workload=workload, seed=seed, served=served)
+    return attrs.evolve(plan, base=with_inner(plan.base, engine))
 
 
 def received(packets: Packets, kept: np.ndarray[Any, np.dtype[np.bool_]]) -> Packets:

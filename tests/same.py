@@ -25,6 +25,7 @@ def first_difference(left: Decisions, right: Decisions, names: tuple[str, str]) 
         ("skb", fields(left.skbs), fields(right.skbs)),
         ("decision of skb", fields(left.decided), fields(right.decided)),
         ("poll", polls(left), polls(right)),
+        ("socket", {"incoming_cpu": left.incoming_cpu}, {"incoming_cpu": right.incoming_cpu}),
     ):
         found = differing_row(what, mine, other, names)
         if found:

@@ -14,6 +14,7 @@ import pytest
 
 from emu import __main__ as command
 from emu.model.machines_toml import PRESETS
+from tests.signals import hears_ctrl_c
 
 COLUMNS = 100
 SCENARIO = """
@@ -450,6 +451,7 @@ def test_ctrl_c_stops_a_long_run_soon(scenario: Path, time: str) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=hears_ctrl_c,
     ) as process:
         assert process.stderr is not None
         assert process.stderr.readline().startswith("[1/")

@@ -12,15 +12,26 @@ from tests.source_tree import ROOT, cython_lines, list_files, name_of, read
 
 # From the bottom up. A layer may import itself and what lies below; ref and _core are siblings.
 LAYERS = (
-    ("units", "errors", "kernels", "dtypes", "run_dtypes"),
+    ("units", "errors", "kernels", "dtypes", "run_dtypes", "rules"),
     ("model",),
     ("result",),
     ("ref", "_core"),
     ("engines", "steering", "timing", "stages", "explain", "intake", "coalesce"),
     ("io",),
     ("ask",),
+    ("replay",),
     ("verify",),
-    ("cli", "progress", "scenario_report", "bench", "__main__", ""),
+    (
+        "cli",
+        "progress",
+        "scenario_report",
+        "kernels_cli",
+        "replay_cli",
+        "verify_cli",
+        "bench",
+        "__main__",
+        "",
+    ),
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 SIBLINGS = {"ref": "_core", "_core": "ref"}

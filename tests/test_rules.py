@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from emu.ref.record import SILENT, Journal
+from emu.rules import PLACES, rule_names, rules
 from tests.rules_drawn import drawn, implemented_rules, one_sided
 from tests.source_tree import list_files, read
+from tools.rules_page import PAGE, page
 
 
 def test_rules_are_found_where_they_are_asked(tmp_path: Path) -> None:
@@ -76,3 +78,25 @@ def test_each_numbered_rule_has_a_test_named_after_it() -> None:
     missing = [rule for rule, name in rules.items() if not any(name in test for test in tests)]
 
     assert not missing, f"no test is named after {', '.join(sorted(missing))}"
+
+
+def test_every_rule_that_is_asked_has_a_sentence() -> None:
+    assert set(implemented_rules()) - set(rule_names()) == set()
+
+
+def test_what_is_left_out_has_a_reason() -> None:
+    for rule in rules().values():
+        assert rule.where in PLACES, rule.name
+        assert bool(rule.why) == (rule.where == "out"), rule.name
+        assert rule.says.endswith("."), rule.name
+
+
+def test_what_is_left_out_is_not_asked() -> None:
+    out = {name for name, rule in rules().items() if rule.where == "out"}
+
+    assert out & set(implemented_rules()) == set()
+
+
+def test_the_page_of_rules_is_up_to_date() -> None:
+    """``python -m tools.rules_page`` writes it."""
+    assert PAGE.read_text(encoding="utf-8") == page()

@@ -231,6 +231,8 @@ def test_order_within_a_flow_is_kept(data):
 
     for flow in flows_in_order(packets, decisions).values():
         assert flow == sorted(flow)
+        if (packets.ip_proto[flow] == 17).all() and (packets.payload_bytes[flow] == 0).any():
+            continue  # an empty datagram goes by what is held (GRO-40)
         skb = decisions.arrays["skb"][flow].tolist()
         # Delivered in order, and each skb's packets stand together.
         assert skb == sorted(skb)

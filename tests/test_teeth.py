@@ -228,7 +228,7 @@ def check_gro() -> None:
     """Trains of many flows in one bucket, a low limit, and polls that end full."""
     cfg = np.zeros((), dtype=dtypes.GRO_CFG)
     cfg["max_size"] = cfg["ipv4_max_size"] = 6000
-    cfg["enabled"] = 1
+    cfg["enabled"], cfg["design"] = 1, 255
     n = 192
     polls, jiffies = np.array([64, 64, 64]), np.array([5, 5, 6])
     types = np.zeros(n, dtype=np.uint8)

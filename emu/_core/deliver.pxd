@@ -1,10 +1,11 @@
 """An skb goes up: RPS, protocol, socket (docs/steer.md, steps 1 to 4)."""
 from emu._core.direction cimport DIR_FORWARDED, DIR_OTHER, DIR_RECEIVED
 from emu._core.flow_hash cimport flow_hash
-from emu._core.gro_held cimport skb_t
+from emu._core.gro_state cimport skb_t
 from emu._core.lookup cimport lookup_packet
 from emu._core.lookup_table cimport found_t
 from emu._core.reply cimport flow_t, reply
+from emu._core.rfs cimport rfs_choose
 from emu._core.rps cimport rps_cpu
 from emu._core.state cimport (
     COUNT_FLOW_HASH,
@@ -122,20 +123,42 @@ cdef inline u32 get_hash(steer_t *s, skb_t *skb, u8 *secret) noexcept nogil:
 cdef inline void steer_rps(steer_t *s, skb_decision_t *d, skb_t *skb, u32 queue) noexcept nogil:
     """get_rps_cpu: with a map on the queue, the hash picks the CPU that processes the skb."""
     cdef i32 row = s.rxq_rps[queue]
+    cdef bint flows = s.rfs.queues[queue].flows != NULL
     cdef u32 n
+    cdef u32 off
     cdef u32 hash
     cdef i32 cpu
+    cdef i32 slot
     cdef u8 secret = 0
-    if row < 0:
+    if row < 0 and not flows:
         return
     s.counts[COUNT_RPS] += 1
-    n = s.rps_len[row]
+    n = s.rps_len[row] if row >= 0 else 0
+    off = s.rps_off[row] if row >= 0 else 0
     hash = get_hash(s, skb, &secret)
-    cpu = rps_cpu(s.rps_cpus + s.rps_off[row], n, s.online, hash)
-    if n > 1:
+    if flows and s.rfs.idents != NULL:
+        # Nothing waits in a backlog here: every CPU's head has passed every flow's tail.
+        cpu = rfs_choose(&s.rfs, queue, hash, s.rps_cpus + off, n, s.online, s.heads, &slot)
         d.secrets |= secret
+        if slot >= 0:
+            d.secrets |= s.flow_secrets[hash & s.rfs.ident_mask]
+    else:
+        cpu = rps_cpu(s.rps_cpus + off, n, s.online, hash)
+        if n > 1:
+            d.secrets |= secret
     if cpu >= 0:
         d.cpu = cpu
+
+
+cdef inline u32 forwarded_priority(u8 family, u8 tos) noexcept nogil:
+    """skb->priority of a forwarded packet: rt_tos2priority of IPv4's TOS; IPv6 has none."""
+    # Of the four TOS bits the upper two decide: 0, bulk 2, interactive 6, interactive bulk 4.
+    cdef u32 upper = (tos >> 3) & 3
+    if family != 4 or upper == 0:
+        return 0
+    if upper == 1:
+        return 2
+    return 6 if upper == 2 else 4
 
 
 cdef inline void forward(
@@ -146,12 +169,14 @@ cdef inline void forward(
     cdef i32 cached = -1
     cdef u8 used_hash = 0
     cdef u8 secret = 0
-    cdef i32 queue = pick_tx(&s.xps[out], &cached, 0, 0, -1, rxq, d.cpu, 0, 0, &used_hash)
+    cdef u32 prio = forwarded_priority(s.p.family[skb.first], s.p.tos[skb.first])
+    cdef i32 queue = pick_tx(&s.xps[out], &cached, 0, 0, -1, rxq, d.cpu, prio, 0, &used_hash)
     s.counts[COUNT_XPS] += 1
     if used_hash:
         cached = -1
         queue = pick_tx(
-            &s.xps[out], &cached, 0, 0, -1, rxq, d.cpu, 0, get_hash(s, skb, &secret), &used_hash
+            &s.xps[out], &cached, 0, 0, -1, rxq, d.cpu, prio, get_hash(s, skb, &secret),
+            &used_hash,
         )
         d.secrets |= secret
     d.tx_of = TX_FORWARD
@@ -225,7 +250,7 @@ cdef inline void decide_skb(
     flow.lport = p.dport[first]
     flow.fport = p.sport[first]
     flow.family = p.family[first]
-    reply(s, d, <u32>found.sock, &flow, nic, rxq)
+    reply(s, d, <u32>found.sock, &flow, nic, rxq, skb.hash)
 
 
 cdef inline void deliver_skb(steer_t *s, u32 row, i32 napi_cpu, i32 nic, i32 rxq) noexcept nogil:

@@ -15,6 +15,13 @@ from emu._core.dissect cimport row_t
 from emu._core.types cimport flow_key_t, i32, i64, packets_t, u8, u16, u32, u64
 
 
+# Columns that no frame says, but the driver: 0 until somebody gives them.
+HANDED_UP = (
+    "ip_summed", "csum_level", "skb_hash", "hash_type", "gso_type", "gso_size", "gso_segs",
+    "csum_start", "csum_off",
+)
+
+
 cdef inline void store_addresses(const packets_t *p, Py_ssize_t i, const row_t *d) noexcept nogil:
     memcpy(<u32 *>p.saddr + 4 * i, d.saddr, 16)
     memcpy(<u32 *>p.daddr + 4 * i, d.daddr, 16)
@@ -112,7 +119,7 @@ def dissect_frames(
         name: np.empty(n if width == 1 else (n, width), dtype=kind)
         for name, kind, width in dtypes.PACKET_COLUMNS
     }
-    for name in ("ip_summed", "csum_level", "skb_hash", "hash_type"):
+    for name in HANDED_UP:
         columns[name].fill(0)
     columns["frame_off"][:] = frame_off
     columns["cap_bytes"][:] = cap_bytes

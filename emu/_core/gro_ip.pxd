@@ -5,7 +5,8 @@ include/net/gro.h, gro_receive_network_flush
 """
 from libc.string cimport memcmp
 
-from emu._core.gro_held cimport (
+from emu._core.gro_rare cimport is_tunnel, rare_marks, same_rare, takes_tags
+from emu._core.gro_state cimport (
     LINK_BYTES,
     PROTO_TCP,
     PROTO_UDP,
@@ -13,6 +14,8 @@ from emu._core.gro_held cimport (
     bucket_t,
     gro_cfg_t,
     held_t,
+    outer_t,
+    rare_t,
 )
 from emu._core.types cimport (
     PF_EXT_BYPASS,
@@ -40,7 +43,7 @@ cdef enum:
     EXT_MARK = 0x01000000
 
 cdef inline bint tag_in_frame(const packets_t *p, i64 i, u16 flags) noexcept nogil:
-    """A VLAN tag that only the 8021Q module would handle; this kernel has none."""
+    """A VLAN tag that only the module 8021Q handles."""
     return p.vlan_tpid[i] != 0 and (p.l3_off[i] > LINK_BYTES or not flags & PF_VLAN_META)
 
 cdef inline bint read_extensions(
@@ -55,7 +58,7 @@ cdef inline bint read_extensions(
     return True
 
 cdef inline bint network_takes(
-    arrival_t *s, const packets_t *p, const u8 *blob, i64 i
+    arrival_t *s, const gro_cfg_t *cfg, const packets_t *p, const u8 *blob, i64 i
 ) noexcept nogil:
     """Whether the IP handlers take the packet; if not it goes by all that is held (GRO-8, 18)."""
     cdef u16 flags = p.flags[i]
@@ -68,11 +71,13 @@ cdef inline bint network_takes(
     s.next_header = 0
     s.ip_id = 0
     s.df = 0
-    if s.proto != PROTO_TCP and s.proto != PROTO_UDP:
+    if s.proto != PROTO_TCP and s.proto != PROTO_UDP and not is_tunnel(s.proto):
         return False
-    if flags & (PF_FRAGMENT | PF_IP_CSUM_BAD | PF_EXT_BYPASS) or tag_in_frame(p, i, flags):
+    if flags & (PF_FRAGMENT | PF_IP_CSUM_BAD | PF_EXT_BYPASS):
         return False
-    s.soft = flags & PF_MALFORMED_LEN
+    if tag_in_frame(p, i, flags) and not takes_tags(s, cfg, p, i):
+        return False
+    s.soft |= flags & PF_MALFORMED_LEN
     if s.family == 4:
         if p.ip_b0[i] != 0x45:
             return False
@@ -86,26 +91,30 @@ cdef inline bint network_takes(
     s.alike = (<u32>s.df << 16) | (<u32>p.ttl[i] << 8) | p.tos[i]
     return True
 
-cdef inline void read_flow(arrival_t *s, const packets_t *p, i64 i, bint fresh_skb) noexcept nogil:
+cdef inline void read_flow(
+    arrival_t *s, const packets_t *p, i64 i, const packets_t *q, i64 j, bint fresh_skb
+) noexcept nogil:
     """All that must be equal for two packets to be of one flow (GRO-1, 2, 10, 15, 21)."""
     cdef u64 vlan = 0
-    if p.vlan_tpid[i] and not fresh_skb:
+    if p.vlan_tpid[i] and not fresh_skb and p.flags[i] & PF_VLAN_META:
         vlan = (<u64>p.vlan_tpid[i] << 16) | p.vlan_tci[i]
     s.ends = (
-        (<u64>p.sport[i] << 48) | (<u64>p.dport[i] << 32) | (<u64>p.nic[i] << 16)
+        (<u64>q.sport[j] << 48) | (<u64>q.dport[j] << 32) | (<u64>p.nic[i] << 16)
         | (<u64>s.family << 8) | s.proto
     )
     s.tag = vlan << 32
     if s.family == 6:
-        s.tag |= (<u64>(p.ip_b0[i] >> 4) << 28) | p.flow_label[i] | (EXT_MARK if s.ext_len else 0)
+        s.tag |= (<u64>(q.ip_b0[j] >> 4) << 28) | q.flow_label[j] | (EXT_MARK if s.ext_len else 0)
+    if s.rare:
+        s.tag |= rare_marks(s.rare)
 
 cdef inline bint same_flow(
-    const held_t *h, const arrival_t *s, const packets_t *p, i64 i
+    const held_t *h, const arrival_t *s, const packets_t *p, i64 i, const packets_t *q, i64 j
 ) noexcept nogil:
-    """All but the extension headers is equal."""
+    """All but the extension headers, and what few packets have, is equal."""
     cdef const u64 *mac = p.mac + 2 * i
-    cdef const u64 *saddr = <const u64 *>(p.saddr + 4 * i)
-    cdef const u64 *daddr = <const u64 *>(p.daddr + 4 * i)
+    cdef const u64 *saddr = <const u64 *>(q.saddr + 4 * j)
+    cdef const u64 *daddr = <const u64 *>(q.daddr + 4 * j)
     return (
         (h.ends ^ s.ends) | (h.tag ^ s.tag)
         | (h.mac[0] ^ mac[0]) | (h.mac[1] ^ mac[1])
@@ -126,7 +135,8 @@ cdef inline bint same_extensions(
     ) == 0
 
 cdef inline int find_held(
-    const bucket_t *bucket, const arrival_t *s, const packets_t *p, const u8 *blob, i64 i
+    const bucket_t *bucket, const arrival_t *s, const packets_t *p, const u8 *blob, i64 i,
+    const packets_t *q, const u8 *qblob, i64 j
 ) noexcept nogil:
     """The place of the held packet of the same flow, one at most (GRO-5), newest first; or -1."""
     cdef int place = <int>bucket.count - 1
@@ -134,17 +144,42 @@ cdef inline int find_held(
     while place >= 0:
         if bucket.hash[place] == s.hash:
             h = &bucket.held[bucket.slot[place]]
-            if same_flow(h, s, p, i) and same_extensions(h, s, p, blob, i):
-                return place
+            if same_flow(h, s, p, i, q, j) and same_extensions(h, s, q, qblob, j):
+                if not s.rare or same_rare(&bucket.rare[bucket.slot[place]], s, p, blob, i):
+                    return place
         place -= 1
     return -1
 
-cdef inline u32 network_flush(const gro_cfg_t *cfg, held_t *h, const arrival_t *s) noexcept nogil:
+cdef inline u32 ids_flush(
+    const gro_cfg_t *cfg, held_t *h, u16 first_id, u16 ip_id, u8 df, u8 bit
+) noexcept nogil:
+    """Not 0 when an IPv4 ID forbids to join (GRO-12); may settle that IDs are fixed."""
+    cdef u16 step = ip_id - first_id
+    if h.count == 1 and step == 0 and (df or not cfg.fixed_id_needs_df):
+        h.fixed_ids |= bit
+    return step if h.fixed_ids & bit else step ^ <u16>h.count
+
+cdef inline u32 outer_flush(
+    const gro_cfg_t *cfg, held_t *h, const outer_t *theirs, const outer_t *ours
+) noexcept nogil:
+    """The same of the outer header of two (GRO-14)."""
+    cdef u32 differs = theirs.alike ^ ours.alike
+    if ours.family != 4 or differs:
+        return differs
+    if cfg.outer_id_unchecked and ours.df:
+        return 0
+    return ids_flush(cfg, h, theirs.ip_id, ours.ip_id, ours.df, 1)
+
+cdef inline u32 network_flush(
+    const gro_cfg_t *cfg, held_t *h, const rare_t *rare, const arrival_t *s
+) noexcept nogil:
     """Not 0 when TTL, TOS, DF, ID forbid to join (GRO-11, 12, 16); may settle that ID is fixed."""
     cdef u32 differs = h.alike ^ s.alike
-    cdef u16 step = s.ip_id - h.ip_id
+    cdef u32 outer = 0
+    cdef u8 bit = 1
+    if s.base:
+        outer = outer_flush(cfg, h, &rare.outer, &s.outer)
+        bit = 2
     if s.family != 4 or differs:
-        return differs
-    if h.count == 1 and step == 0 and (s.df or not cfg.fixed_id_needs_df):
-        h.fixed_id = 1
-    return step if h.fixed_id else step ^ <u16>h.count
+        return differs | outer
+    return ids_flush(cfg, h, h.ip_id, s.ip_id, s.df, bit) | outer

@@ -1,6 +1,7 @@
 """A host as C memory: what a steer and a run have in common."""
-from emu._core.state cimport steer_t
+from emu._core.state cimport nic_t, steer_t
 from emu._core.types cimport u8, u32
+from emu._core.xps_map cimport xps_dev_t
 
 
 cdef class HostMemory:
@@ -15,4 +16,5 @@ cdef class HostMemory:
     cdef int hold_plan(self, object plan, object arrived) except -1
     cdef int hold_napis(self, Py_ssize_t list_rows, bint own_lists) except -1
     cdef int hold_devices(self) except -1
+    cdef void set_classes(self, xps_dev_t *device, const nic_t *nic)
     cdef int hold_sockets(self) except -1

@@ -3,13 +3,14 @@ from libc.stdlib cimport calloc, free
 
 import numpy as np
 
-from emu._core.gro_held cimport gro_cfg_t, gro_init, gro_t
+from emu._core.gro_state cimport gro_cfg_t, gro_init, gro_t
 from emu._core.lookup cimport lookup_free, lookup_init
 from emu._core.lookup_table cimport lookup_cfg_t
 from emu._core.sockmap cimport psock_init, psock_t
 from emu._core.state cimport nic_t, sock_state_t
 from emu._core.types cimport flow_key_t, i32, packets_t, socket_t, u8, u16, u32, u64
 from emu._core.xps cimport xps_dev_t, xps_free, xps_init
+from emu._core.xps_map cimport xps_set_num_tc, xps_set_tc_queue
 
 
 cdef enum:
@@ -53,6 +54,9 @@ cdef class HostMemory:
         self.packets = len(plan.packets)
         self.s.p = <const packets_t *>self.keep(plan.packets.addresses, "u8")
         self.s.blob = self.keep(plan.packets.blob, "u1")
+        self.s.inner = <const packets_t *>self.keep(plan.inner.addresses, "u8")
+        self.s.inner_blob = self.keep(plan.inner.blob, "u1")
+        self.s.inner_of = <const i32 *>self.keep(plan.inner_of, "i4")
         self.s.flow_keys = <const flow_key_t *>self.keep(plan.packets.flow_keys, "")
         self.s.flow_hash_key = <const u64 *>self.keep(plan.flow_hash_key, "u8")
         self.s.nics = <const nic_t *>self.keep(plan.nics, "")
@@ -94,22 +98,27 @@ cdef class HostMemory:
         """GRO settings and XPS of every NIC."""
         cdef u32 k
         cdef u32 n = len(self.plan.nics)
-        cdef gro_cfg_t *cfg
         cdef const nic_t *nic
-        self.s.nic_gro = <gro_cfg_t *>self.room(n, sizeof(gro_cfg_t))
+        self.s.nic_gro = <const gro_cfg_t *>self.keep(self.plan.nic_gro, "")
+        self.s.kthread_gro = <const gro_cfg_t *>self.keep(self.plan.kthread_gro, "")
         self.s.xps = <xps_dev_t *>self.room(n, sizeof(xps_dev_t))
         self.s.nic_count = n
         for k in range(n):
             nic = &self.s.nics[k]
-            cfg = &self.s.nic_gro[k]
-            cfg.max_size = nic.max_size
-            cfg.ipv4_max_size = nic.ipv4_max_size
-            cfg.enabled = nic.gro
-            cfg.udp_forwarding = nic.udp_forwarding
-            cfg.fixed_id_needs_df = self.plan.gro_fixed_id_needs_df
             if xps_init(&self.s.xps[k], nic.txq_count, nic.rxq_count, self.plan.ncpus) < 0:
                 raise MemoryError
+            if nic.num_tc:
+                self.set_classes(&self.s.xps[k], nic)
         return 0
+
+    cdef void set_classes(self, xps_dev_t *device, const nic_t *nic):
+        """Traffic classes of the tx side (mqprio), before any mask is written."""
+        cdef u32 k
+        xps_set_num_tc(device, <i32>nic.num_tc)
+        for k in range(nic.num_tc):
+            xps_set_tc_queue(device, k, nic.tc_count[k], nic.tc_offset[k])
+        for k in range(16):
+            device.prio_tc_map[k] = nic.prio_tc[k]
 
     cdef int hold_sockets(self) except -1:
         """Lookup tables, what sockets remember, psocks."""

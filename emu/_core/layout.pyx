@@ -1,7 +1,7 @@
 """What the C compiler makes of the structs that overlay records, for tests/test_layout.py."""
 import numpy as np
 
-from emu._core.gro_held cimport gro_cfg_t, skb_t
+from emu._core.gro_state cimport gro_cfg_t, skb_t
 from emu._core.lookup_table cimport lookup_cfg_t
 from emu._core.run_records cimport run_nic_t, run_socket_t, run_thread_t, trace_t, workload_t
 from emu._core.state cimport nic_t, op_t, skb_decision_t

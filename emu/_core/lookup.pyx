@@ -262,3 +262,17 @@ def lookup_packets(packets, sockets, masks, u32 mask_words, cfg, dif, cpu):
         ConfigError: a row, a mask or the configuration is out of range.
     """
     return LookupTable(sockets, masks, mask_words, cfg).find_all(packets, dif, cpu)
+
+
+def recorded_cpu(bint connected, int value, int cpu):
+    """SO_INCOMING_CPU of a socket that a packet was delivered to (SOCK-42).
+
+    Mirrors sk_incoming_cpu_update: the data path writes it on established TCP and connected UDP
+    sockets, on no listener and no unconnected one.
+
+    Args:
+        connected: whether the socket is.
+        value: SO_INCOMING_CPU before.
+        cpu: the CPU that processed the packet.
+    """
+    return cpu if connected else value

@@ -14,7 +14,9 @@ from emu._core.cpumap cimport (
 )
 from emu._core.deliver cimport deliver_skb, free_row, placed_by_rss_key, take_row
 from emu._core.gro cimport gro_receive
-from emu._core.gro_held cimport gro_cfg_t, gro_deliver, gro_flush, gro_t
+from emu._core.gro_held cimport gro_deliver, gro_end_poll, gro_flush
+from emu._core.gro_sock cimport gro_sock
+from emu._core.gro_state cimport gro_cfg_t, gro_t
 from emu._core.lookup cimport emu_prefetch, lookup_prefetch, lookup_prefetch_sock
 from emu._core.sockmap cimport psock_run
 from emu._core.state cimport (
@@ -29,7 +31,6 @@ from emu._core.state cimport (
 from emu._core.types cimport i32, i64, packets_t, u8, u32
 
 cdef enum:
-    WEIGHT = 64
     PREFETCH = 32
 
 
@@ -72,13 +73,18 @@ cdef inline void deliver_list(steer_t *s, gro_t *g, i32 cpu, i32 nic, i32 rxq) n
 
 
 cdef inline void receive_one(
-    steer_t *s, gro_t *g, const gro_cfg_t *cfg, i64 i, u32 hash, u8 hash_type, i64 jiffy
+    steer_t *s, gro_t *g, const gro_cfg_t *cfg, i64 i, u32 hash, u8 hash_type, i64 jiffy, u32 nic,
+    u32 cpu
 ) noexcept nogil:
-    """napi_gro_receive for packet i."""
+    """napi_gro_receive for packet i, which a CPU polls from a NIC."""
     cdef u32 row = free_row(s)
     cdef u32 joined = row
+    cdef u8 sock = 0
+    if cfg.fraglist or s.udp_gro_open:
+        sock = gro_sock(s, cfg, i, nic, cpu)
     s.gro_result[i] = gro_receive(
-        g, cfg, s.p, s.blob, s.skbs, i, row, hash, hash_type, jiffy, &joined
+        g, cfg, s.p, s.blob, s.skbs, i, row, hash, hash_type, sock, s.inner, s.inner_blob,
+        s.inner_of[i], jiffy, &joined
     )
     if joined == row:
         take_row(s, row)
@@ -89,24 +95,16 @@ cdef inline void receive_one(
     s.counts[COUNT_GRO] += 1
 
 
-cdef inline void receive_from_queue(steer_t *s, gro_t *g, u32 nic, i64 i, i64 jiffy) noexcept nogil:
+cdef inline void receive_from_queue(
+    steer_t *s, gro_t *g, u32 nic, i64 i, i64 jiffy, u32 cpu
+) noexcept nogil:
     """A frame of the driver's own poll: with the device's hash when it reports one (R-2.1)."""
     if s.nics[nic].hw_hash:
-        receive_one(s, g, &s.nic_gro[nic], i, s.rx_hash[i], s.rx_hash_type[i], jiffy)
+        receive_one(s, g, &s.nic_gro[nic], i, s.rx_hash[i], s.rx_hash_type[i], jiffy, nic, cpu)
     else:
-        receive_one(s, g, &s.nic_gro[nic], i, s.p.skb_hash[i], s.p.hash_type[i], jiffy)
-
-
-cdef inline void close_poll(
-    steer_t *s, gro_t *g, u32 count, bint complete, i64 jiffy
-) noexcept nogil:
-    """What napi_poll does after the driver's work (N-7, N-8): flush and hand over."""
-    if count >= WEIGHT:
-        gro_flush(g, s.skbs, s.hz >= 1000, jiffy)
-        gro_deliver(g, s.skbs)
-    if count < WEIGHT or complete:
-        gro_flush(g, s.skbs, False, jiffy)
-        gro_deliver(g, s.skbs)
+        receive_one(
+            s, g, &s.nic_gro[nic], i, s.p.skb_hash[i], s.p.hash_type[i], jiffy, nic, cpu
+        )
 
 
 cdef inline void run_workers(steer_t *s) noexcept nogil:
@@ -130,7 +128,10 @@ cdef inline void run_kthread(steer_t *s, i32 nic, u32 entry, i64 jiffy) noexcept
     while not empty:
         n = cpumap_consume(&s.cpumap, entry, frames)
         for k in range(n):
-            receive_one(s, g, &s.kthread_gro[nic], frames[k], 0, 0, jiffy)
+            receive_one(
+                s, g, &s.kthread_gro[nic], frames[k], 0, 0, jiffy, <u32>nic,
+                s.cpumap.entries[entry].cpu,
+            )
         since_flush += n
         empty = cpumap_empty(&s.cpumap, entry)
         flush = cpumap_step_flush(design, since_flush, empty, s.hz)
@@ -185,8 +186,8 @@ cdef inline void run_poll(
         if entry >= 0:
             cpumap_enqueue(&s.cpumap, <u32>cpu, <u32>entry, <u32>packets[k])
         else:
-            receive_from_queue(s, g, number, packets[k], jiffy)
-    close_poll(s, g, count, complete, jiffy)
+            receive_from_queue(s, g, number, packets[k], jiffy, <u32>cpu)
+    gro_end_poll(g, &s.nic_gro[number], s.skbs, count, complete, s.hz, jiffy)
     deliver_list(s, g, cpu, <i32>number, <i32>queue)
     if nic.cpumap_design != NO_CPUMAP:
         run_cpumap(s, <i32>number, <u32>cpu, jiffy)

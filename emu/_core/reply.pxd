@@ -1,6 +1,7 @@
 """Behind the socket: its thread, its psock's worker, the tx queue (docs/steer.md, steps 5 to 7)."""
 from emu._core.flow_hash cimport flow_hash_tuple
 from emu._core.mix cimport flow_mix, txhash
+from emu._core.rfs cimport rfs_record
 from emu._core.sockmap cimport psock_schedule
 from emu._core.state cimport (
     COUNT_FLOW_HASH,
@@ -81,7 +82,7 @@ cdef inline i32 socket_queue(
     cdef i32 queue
     cdef u32 hash
     if row.proto == 17 and not established:
-        queue = pick_tx(&s.xps[nic], &cached, 0, 0, sk_rx, -1, cpu, 0, 0, used_hash)
+        queue = pick_tx(&s.xps[nic], &cached, 0, 0, sk_rx, -1, cpu, row.priority, 0, used_hash)
         if not used_hash[0]:
             return queue
         cached = -1
@@ -89,18 +90,21 @@ cdef inline i32 socket_queue(
         hash = flow_hash_tuple(
             s.flow_hash_key, flow.family, 17, flow.laddr, flow.faddr, flow.lport, flow.fport, 0
         )
-        return pick_tx(&s.xps[nic], &cached, 0, 0, sk_rx, -1, cpu, 0, hash, used_hash)
+        return pick_tx(
+            &s.xps[nic], &cached, 0, 0, sk_rx, -1, cpu, row.priority, hash, used_hash
+        )
     if established:
         before = state.tx_queue
     cached = before
     queue = pick_tx(
-        &s.xps[nic], &cached, ooo_okay, established, sk_rx, -1, cpu, 0, 0, used_hash
+        &s.xps[nic], &cached, ooo_okay, established, sk_rx, -1, cpu, row.priority, 0, used_hash
     )
     if used_hash[0]:
         cached = before
         hash = txhash(s.txhash_seed, mix_of(flow))
         queue = pick_tx(
-            &s.xps[nic], &cached, ooo_okay, established, sk_rx, -1, cpu, 0, hash, used_hash
+            &s.xps[nic], &cached, ooo_okay, established, sk_rx, -1, cpu, row.priority, hash,
+            used_hash,
         )
     if established:
         state.tx_queue = cached
@@ -164,12 +168,20 @@ cdef inline void schedule_psock(steer_t *s, skb_decision_t *d, u32 target) noexc
     d.secrets |= state.worker_secrets
 
 
+cdef inline void record_flow(steer_t *s, const skb_decision_t *d, u32 hash) noexcept nogil:
+    """The application reads or sends on its thread's CPU: RFS keeps it (R-3.2)."""
+    if s.rfs.idents == NULL or hash == 0 or d.app_cpu < 0:
+        return
+    rfs_record(&s.rfs, hash, <u32>d.app_cpu)
+    s.flow_secrets[hash & s.rfs.ident_mask] = d.secrets
+
+
 cdef inline void reply(
-    steer_t *s, skb_decision_t *d, u32 sock, const flow_t *flow, i32 nic, i32 rxq
+    steer_t *s, skb_decision_t *d, u32 sock, const flow_t *flow, i32 nic, i32 rxq, u32 rx_hash
 ) noexcept nogil:
     """The skb is in its socket's queue: who reads it, and which tx queue the answer takes.
 
-    rxq: rx queue within the NIC that the skb recorded, -1 none.
+    rxq: rx queue within the NIC that the skb recorded, -1 none. rx_hash: the skb's, 0 none.
     """
     cdef const socket_t *row = &s.rows[sock]
     cdef sock_state_t *state = &s.socks[sock]
@@ -178,6 +190,8 @@ cdef inline void reply(
     cdef u32 target
     cdef flow_t own
     if row.state == SOCK_ESTABLISHED:
+        s.incoming_cpu[sock] = d.cpu
+        state.rx_hash = rx_hash
         if rxq >= 0:
             state.rx_queue = rxq
             state.rx_secrets = d.secrets & SECRET_RSS_KEY
@@ -202,6 +216,8 @@ cdef inline void reply(
         return
     d.app_cpu = thread_cpu(s, sock, flow, &d.secrets)
     if d.app_cpu >= 0:
+        if row.state == SOCK_ESTABLISHED or row.state == SOCK_LISTEN:
+            record_flow(s, d, rx_hash)
         d.tx_of = TX_REPLY
         send_from(
             s, d, sock, flow, nic, d.app_cpu, d.secrets & SECRET_THREAD, sk_rx, rx_secrets

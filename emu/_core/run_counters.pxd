@@ -1,7 +1,7 @@
 """What a run counts and samples, and what is inside a host, counted by a walk through it."""
 from libc.stdlib cimport realloc
 
-from emu._core.gro_held cimport BUCKETS, gro_t
+from emu._core.gro_state cimport BUCKETS, gro_t
 from emu._core.run_codes cimport TOTAL_DROPPED, TOTAL_SAMPLES
 from emu._core.run_state cimport cpu_t, run_t
 from emu._core.types cimport i32, i64, u32

@@ -1,6 +1,7 @@
 """Polls: a driver's NAPI with GRO and its tx completions, the backlog (docs/run.md, Softirq)."""
 from emu._core.gro cimport gro_receive
-from emu._core.gro_held cimport GRO_HELD, GRO_MERGED, gro_deliver, gro_flush, gro_t
+from emu._core.gro_held cimport gro_deliver, gro_flush
+from emu._core.gro_state cimport GRO_HELD, GRO_MERGED, gro_t
 from emu._core.run_codes cimport (
     AT_DRIVER_RX,
     AT_GRO,
@@ -77,12 +78,14 @@ cdef inline void receive_frame(run_t *r, cpu_t *me, i64 row, i64 t) noexcept nog
     if r.s.nics[nic].hw_hash:
         answer = gro_receive(
             g, &r.s.nic_gro[nic], r.s.p, r.s.blob, r.s.skbs, row, <u32>row, r.s.rx_hash[row],
-            r.s.rx_hash_type[row], jiffy, &joined,
+            r.s.rx_hash_type[row], 0, r.s.inner, r.s.inner_blob, r.s.inner_of[row],
+            jiffy, &joined,
         )
     else:
         answer = gro_receive(
             g, &r.s.nic_gro[nic], r.s.p, r.s.blob, r.s.skbs, row, <u32>row, r.s.p.skb_hash[row],
-            r.s.p.hash_type[row], jiffy, &joined,
+            r.s.p.hash_type[row], 0, r.s.inner, r.s.inner_blob, r.s.inner_of[row],
+            jiffy, &joined,
         )
     if joined != <u32>row:
         join_skb(r, joined, row)

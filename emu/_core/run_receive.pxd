@@ -1,7 +1,7 @@
 """An skb goes up: RPS and RFS, protocol, socket (docs/run.md, "An skb goes up")."""
 from emu._core.deliver cimport get_hash, local_drop
 from emu._core.direction cimport DIR_FORWARDED, DIR_RECEIVED
-from emu._core.gro_held cimport skb_t
+from emu._core.gro_state cimport skb_t
 from emu._core.lookup cimport lookup_packet
 from emu._core.lookup_table cimport found_t
 from emu._core.lookup_tcp cimport STAGE_ESTABLISHED, STAGE_HASH4, STAGE_NONE

@@ -1,6 +1,6 @@
 """What is sent: an answer from its socket, or a forwarded skb, and the tx queue it takes."""
-from emu._core.deliver cimport get_hash
-from emu._core.gro_held cimport skb_t
+from emu._core.deliver cimport forwarded_priority, get_hash
+from emu._core.gro_state cimport skb_t
 from emu._core.reply cimport flow_t, socket_queue
 from emu._core.rfs cimport rfs_record
 from emu._core.run_codes cimport (
@@ -72,13 +72,14 @@ cdef inline void forward_skb(
     cdef u32 size = 0
     cdef u32 wire
     cdef i32 at = row
+    cdef u32 prio = forwarded_priority(r.s.p.family[skb.first], r.s.p.tos[skb.first])
     cdef i32 queue = pick_tx(
-        &r.s.xps[out], &cached, 0, 0, -1, rxq, <i32>me.number, 0, 0, &used_hash
+        &r.s.xps[out], &cached, 0, 0, -1, rxq, <i32>me.number, prio, 0, &used_hash
     )
     if used_hash:
         cached = -1
         queue = pick_tx(
-            &r.s.xps[out], &cached, 0, 0, -1, rxq, <i32>me.number, 0,
+            &r.s.xps[out], &cached, 0, 0, -1, rxq, <i32>me.number, prio,
             get_hash(&r.s, skb, &secret), &used_hash,
         )
         if r.s.counts[COUNT_FLOW_HASH] != hashes:

@@ -5,7 +5,7 @@ import numpy as np
 
 from emu import run_dtypes
 
-from emu._core.gro_held cimport skb_t
+from emu._core.gro_state cimport skb_t
 from emu._core.host_memory cimport HostMemory
 from emu._core.ops cimport apply_op
 from emu._core.rfs cimport rfs_free, rfs_init
@@ -341,7 +341,8 @@ cdef class RunSetup(HostMemory):
         words = self.s.socket_count * r.chain_words
         r.chain_seen = <u64 *>self.keep(np.full(words, 2**64 - 1, dtype=np.uint64), "u8")
         if plan.sock_flow_entries and rfs_init(
-            &r.rfs, plan.sock_flow_entries, flow_entries, r.rxq_count, r.cpu_count, False
+            &r.rfs, plan.sock_flow_entries, flow_entries, r.rxq_count, r.cpu_count,
+            plan.base.rfs_low_bits,
         ) < 0:
             raise MemoryError
         return 0
@@ -401,7 +402,7 @@ cdef class RunSetup(HostMemory):
             packet.proto = self.s.p.ip_proto[i] != 6
             packet.v6 = self.s.p.family[i] == 6
             packet.nic = self.s.p.nic[i]
-            packet.nic_gro = self.s.nics[packet.nic].gro
+            packet.nic_gro = self.s.nic_gro[packet.nic].enabled
             packet.wire = max(self.s.p.wire_bytes[i], <u32>LEAST_BYTES) + LINK_GAP
             r.found[i].cpu = -1
         most = r.rows + 1

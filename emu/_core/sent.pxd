@@ -1,9 +1,10 @@
 """A captured packet that the host sent: whose it is, and its tx queue (docs/steer.md)."""
 from emu._core.deliver cimport finish_skb, free_row, new_decision, take_row
-from emu._core.gro_held cimport network_len, skb_t
+from emu._core.gro_finish cimport network_len
+from emu._core.gro_state cimport skb_t
 from emu._core.lookup cimport lookup_tuple
 from emu._core.lookup_table cimport found_t
-from emu._core.reply cimport flow_t, send_from, thread_cpu
+from emu._core.reply cimport flow_t, record_flow, send_from, thread_cpu
 from emu._core.state cimport (
     COUNT_LOOKUP,
     DROP_NOT_DISSECTED,
@@ -27,7 +28,8 @@ cdef inline u32 new_sent_skb(steer_t *s, i64 i) noexcept nogil:
     skb.first = i
     skb.segs = 1
     skb.len_bytes = network_len(s.p, i)
-    skb.gso_size = skb.gso_type = skb.hash = 0
+    skb.gso_size = skb.gso_type = skb.gso_segs = skb.hash = 0
+    skb.csum_start = skb.csum_off = 0
     skb.hash_type = skb.csum_level = 0
     skb.ip_summed = s.p.ip_summed[i]
     skb.tcp_flags = <u8>(s.p.tcp_w12[i] >> 16)
@@ -73,6 +75,7 @@ cdef inline void decide_sent(steer_t *s, skb_decision_t *d, i64 i) noexcept nogi
     if s.rows[found.sock].state == SOCK_ESTABLISHED:
         sk_rx = s.socks[found.sock].rx_queue
         rx_secrets = s.socks[found.sock].rx_secrets
+        record_flow(s, d, s.socks[found.sock].rx_hash)
     d.tx_of = TX_SENT
     send_from(
         s, d, <u32>found.sock, &flow, nic, d.app_cpu, d.secrets & SECRET_THREAD, sk_rx, rx_secrets

@@ -1,7 +1,8 @@
 """A steer's state: the plan's arrays as pointers, and what the stages remember between packets."""
 from emu._core.cpumap cimport cpumap_t
-from emu._core.gro_held cimport gro_cfg_t, gro_t, skb_t
+from emu._core.gro_state cimport gro_cfg_t, gro_t, skb_t
 from emu._core.lookup_table cimport lookup_t
+from emu._core.rfs cimport rfs_t
 from emu._core.sockmap cimport psock_t
 from emu._core.types cimport flow_key_t, i32, i64, packets_t, socket_t, u8, u16, u32, u64
 from emu._core.xps cimport xps_dev_t
@@ -56,6 +57,7 @@ cdef enum:
     GRO_BYPASS = 4
 
     # dtypes.SockState
+    SOCK_CLOSED = 0
     SOCK_LISTEN = 2
     SOCK_ESTABLISHED = 3
 
@@ -65,16 +67,15 @@ cdef struct nic_t:
     u32 rxq_count
     u32 txq_first
     u32 txq_count
-    u32 max_size
-    u32 ipv4_max_size
     i32 forward_nic
-    u8 gro
-    u8 udp_forwarding
     u8 hw_hash
     u8 key_secret
     u8 cpumap_design
     u8 cpumap_rule
-    u16 pad
+    u32 num_tc
+    u16 tc_offset[16]
+    u16 tc_count[16]
+    u8 prio_tc[16]
     u32 cpumap_first
     u32 cpumap_count
     i32 cpumap_fixed
@@ -116,14 +117,20 @@ cdef struct sock_state_t:
     u8 tx_secrets
     u8 rx_secrets
     u8 worker_secrets  # the CPU of its psock's pending worker
+    u32 rx_hash        # sk_rxhash: hash of the last packet that was delivered to it
 
 cdef struct steer_t:
     # The plan: arrays that the caller keeps alive.
     const packets_t *p
     const u8 *blob
+    const packets_t *inner  # packets that ride in IP in IP
+    const u8 *inner_blob
+    const i32 *inner_of     # row of it that each packet carries, -1 none
     const flow_key_t *flow_keys
     const u64 *flow_hash_key
     const nic_t *nics
+    const gro_cfg_t *nic_gro      # GRO settings per NIC
+    const gro_cfg_t *kthread_gro  # the same for its cpumap's kthreads
     const i32 *rxq_irq_cpu
     const u32 *rps_off
     const u32 *rps_len
@@ -142,13 +149,18 @@ cdef struct steer_t:
     u32 hz
     # State, allocated by steer.pyx for the run.
     i32 *rxq_rps          # row of the queue's rps map, -1 none; ops write it
-    gro_cfg_t *nic_gro    # GRO settings per NIC
-    gro_cfg_t *kthread_gro  # the same for its cpumap's kthreads
     gro_t *napis          # one per rx queue
     gro_t *kthreads       # one per cpumap entry
     cpumap_t cpumap       # every NIC's entries, one behind the other
     xps_dev_t *xps        # one per NIC
     lookup_t lookup
+    rfs_t rfs             # a steer's; a run has its own
+    u8 *flow_secrets      # what the CPU in each entry of its global table hangs on
+    u32 *heads            # of backlogs in which nothing waits: all 0
+    u8 rfs_forgets
+    i32 *incoming_cpu     # SO_INCOMING_CPU as each socket says it now
+    i32 udp_gro_open      # open sockets with UDP_GRO
+    i32 udp_gro_open6     # those of IPv6 among them
     const socket_t *rows  # the sockets as they are now: the lookup's own copy
     sock_state_t *socks
     psock_t *psocks

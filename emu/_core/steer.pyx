@@ -7,12 +7,14 @@ import numpy as np
 from emu import dtypes
 from emu._core.rss import toeplitz_tables
 
-from emu._core.cpumap cimport DESIGN_PLAIN, cpumap_free, cpumap_init
+from emu._core.cpumap cimport cpumap_free, cpumap_init
 from emu._core.direction cimport DIR_SENT, direction_of
-from emu._core.gro_held cimport gro_cfg_t, gro_init, gro_t, skb_t
+from emu._core.gro_held cimport NAPI_WEIGHT
+from emu._core.gro_state cimport gro_init, gro_t, skb_t
 from emu._core.host_memory cimport HostMemory
 from emu._core.ops cimport apply_op
-from emu._core.poll cimport WEIGHT, run_poll
+from emu._core.poll cimport run_poll
+from emu._core.rfs cimport rfs_free, rfs_init
 from emu._core.rss cimport rss_hash, rss_queue
 from emu._core.sent cimport send_packet
 from emu._core.state cimport COUNT_RSS, GRO_BYPASS, nic_t, op_t, skb_decision_t
@@ -82,11 +84,13 @@ cdef class Steering(HostMemory):
 
     cdef object skb_array
     cdef object decided_array
+    cdef object incoming_cpu
     cdef dict columns
     cdef u32 entries
 
     def __dealloc__(self):
         cpumap_free(&self.s.cpumap)
+        rfs_free(&self.s.rfs)
         free(self.s.kthreads)
 
     def __init__(self, plan, arrived, Py_ssize_t most_taken):
@@ -100,6 +104,27 @@ cdef class Steering(HostMemory):
         self.hold_devices()
         self.allocate_cpumap(most_taken)
         self.hold_sockets()
+        self.allocate_rfs()
+
+    cdef int allocate_rfs(self) except -1:
+        """RFS's tables, and what sockets say of SO_INCOMING_CPU."""
+        cdef const u32 *entries = <const u32 *>self.keep(self.plan.rxq_flow_entries, "u4")
+        if rfs_init(
+            &self.s.rfs, self.plan.sock_flow_entries, entries, self.rx_queues, self.plan.ncpus,
+            self.plan.rfs_low_bits,
+        ) < 0:
+            raise MemoryError
+        self.s.flow_secrets = self.room(self.plan.sock_flow_entries, 1)
+        self.s.heads = <u32 *>self.room(self.plan.ncpus, sizeof(u32))
+        sockets = self.plan.sockets[
+            (self.plan.sockets["udp_gro"] != 0) & (self.plan.sockets["state"] != 0)
+        ]
+        self.s.udp_gro_open = len(sockets)
+        self.s.udp_gro_open6 = int((sockets["family"] == 6).sum())
+        self.s.rfs_forgets = self.plan.rfs_forgets
+        self.incoming_cpu = np.array(self.plan.sockets["incoming_cpu"], dtype=np.int32)
+        self.s.incoming_cpu = <i32 *>self.keep(self.incoming_cpu, "")
+        return 0
 
     cdef int allocate_results(self, Py_ssize_t n) except -1:
         """Rows for every packet; what is never written is never paged in."""
@@ -132,17 +157,11 @@ cdef class Steering(HostMemory):
         cdef u32 k
         cdef const i32 *cpus = <const i32 *>self.keep(self.plan.cpumap_cpu, "i4")
         cdef const u32 *sizes = <const u32 *>self.keep(self.plan.cpumap_qsize, "u4")
-        self.s.kthread_gro = <gro_cfg_t *>self.room(self.s.nic_count, sizeof(gro_cfg_t))
         self.s.kthreads = <gro_t *>calloc(max(self.entries, 1), sizeof(gro_t))
         if self.s.kthreads == NULL:
             raise MemoryError
         for k in range(self.entries):
             gro_init(&self.s.kthreads[k], self.s.rx_list)
-        for k in range(self.s.nic_count):
-            self.s.kthread_gro[k] = self.s.nic_gro[k]
-            self.s.kthread_gro[k].fresh_skb = 1
-            if self.s.nics[k].cpumap_design == DESIGN_PLAIN:
-                self.s.kthread_gro[k].enabled = 0
         if cpumap_init(&self.s.cpumap, cpus, sizes, self.entries, <u32>most_taken) < 0:
             raise MemoryError
         return 0
@@ -156,6 +175,7 @@ cdef class Steering(HostMemory):
             **self.columns,
             "skbs": self.skb_array[: m * sizeof(skb_t)].view(dtypes.SKB),
             "decided": self.decided_array[: m * sizeof(skb_decision_t)].view(dtypes.SKB_DECISION),
+            "incoming_cpu": self.incoming_cpu,
             "counts": np.array(counts, dtype=np.uint64),
         }
 
@@ -171,7 +191,7 @@ cdef class Steering(HostMemory):
         cdef Py_ssize_t k
         memset(following, 0xFF, self.rx_queues * sizeof(i64))
         for k in range(n - 1, -1, -1):
-            out[k] = count[k] < WEIGHT or following[queue[k]] != time_ps[k]
+            out[k] = count[k] < NAPI_WEIGHT or following[queue[k]] != time_ps[k]
             following[queue[k]] = time_ps[k]
         return out
 
@@ -237,8 +257,8 @@ def run(plan, arrived, polls):
 
     Returns:
         dict: gro uint8[n], skb int32[n], drop uint8[n], secrets uint8[n] per packet; skbs SKB[m]
-        and decided SKB_DECISION[m] in delivery order; counts uint64[stages] in the order of
-        STEER_STAGES.
+        and decided SKB_DECISION[m] in delivery order; incoming_cpu int32[sockets], SO_INCOMING_CPU
+        at the end; counts uint64[stages] in the order of STEER_STAGES.
     """
     most = int(polls.count.max()) if len(polls) else 0
     steering = Steering(plan, arrived, most)

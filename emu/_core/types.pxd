@@ -53,6 +53,11 @@ cdef struct packets_t:
     const u8 *hash_type
     const i64 *frame_off
     const u32 *cap_bytes
+    const u32 *gso_type
+    const u16 *gso_size
+    const u16 *gso_segs
+    const u16 *csum_start
+    const u16 *csum_off
 
 cdef struct flow_key_t:
     u8 block[72]
@@ -90,7 +95,10 @@ cdef struct socket_t:
     i32 psock_cpu
     u8 has_psock
     u8 redirect_ingress
-    u8 pad1[38]
+    u8 udp_gro
+    u8 pad1
+    u32 priority
+    u8 pad2[32]
 
 cdef enum:
     PF_HAS_PORTS = 1
@@ -105,6 +113,7 @@ cdef enum:
     PF_EXT_BYPASS = 512
     PF_TUNNEL = 1024
     PF_MALFORMED_LEN = 2048
+    PF_GSO = 4096
 
 cdef inline u32 reciprocal_scale(u32 value, u32 n) noexcept nogil:
     """Map a 32-bit hash onto [0, n): the high half of the product, never a modulo (SOCK-5)."""

@@ -7,11 +7,13 @@ from collections.abc import Callable
 import numpy as np
 
 from emu.bench.speed_host import CPUS, KEY, speed_host
-from emu.dtypes import GRO_CFG, CpumapRule
+from emu.dtypes import CpumapRule
 from emu.engines import stage
 from emu.io.frames import frames_of
+from emu.kernels import get_kernel
 from emu.model.generate import generate
-from emu.model.lower import lower
+from emu.model.lower import gro_cfg, lower
+from emu.model.nic import Gro
 from emu.model.packets import Packets
 
 # Prepares outside the clock; the call it answers with is timed and says how many decisions it took.
@@ -50,9 +52,7 @@ def napi(engine: str, traffic: Packets) -> Callable[[], int]:
 def gro(engine: str, traffic: Packets) -> Callable[[], int]:
     """GRO of one NAPI in full polls."""
     door = stage(engine, "gro").gro_packets
-    cfg = np.zeros(1, dtype=GRO_CFG)[0]
-    cfg["max_size"] = cfg["ipv4_max_size"] = 65536
-    cfg["enabled"] = 1
+    cfg = gro_cfg(Gro(), get_kernel("6.18"))[0]
     whole, rest = divmod(len(traffic), 64)
     counts = np.array([64] * whole + ([rest] if rest else []), dtype=np.int64)
     jiffies = np.zeros(len(counts), dtype=np.int64)

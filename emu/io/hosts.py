@@ -158,7 +158,7 @@ def _topology(value: Any, place: str) -> Topology:
 def _kernel(value: Any, place: str) -> str | KernelProfile:
     """A kernel's name, or ``{ name = "legacy", mask_policy = "boost" }``."""
     if isinstance(value, dict):
-        names = [field.name for field in attrs.fields(KernelProfile)]
+        names = [field.name for field in attrs.fields(KernelProfile) if field.name != "unsourced"]
         values = read_table(value, place, dict.fromkeys(names), ("name",))
         profile = get_kernel(_kernel(values.pop("name"), join(place, "name")))
         return build(profile.replace, values, place) if values else profile.name

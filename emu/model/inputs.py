@@ -163,8 +163,13 @@ def gro_polls(
     poll_counts: NDArray[np.int64],
     jiffies: NDArray[np.int64],
     columns: Mapping[str, NDArray[Any]],
+    sock: NDArray[Any] | None = None,
+    inner: Packets | None = None,
+    inner_of: NDArray[Any] | None = None,
 ) -> None:
-    """Refuse polls that do not take each packet once, and columns of another length."""
+    """Refuse polls that do not take each packet once, columns of another length, lost rows."""
+    given = {"sock": sock, "inner_of": inner_of}
+    columns = {**columns, **{name: rows for name, rows in given.items() if rows is not None}}
     counts = poll_counts.tolist()
     if len(counts) != len(jiffies):
         allowed = f"one for each of {len(counts)} polls"
@@ -177,3 +182,10 @@ def gro_polls(
         if len(values) != packets:
             allowed = f"one for each of {packets} packets"
             raise ConfigError(f"gro: {name}", f"{len(values)} values", allowed)
+    if (inner is None) != (inner_of is None):
+        raise ConfigError("gro: inner", "one of inner and inner_of", "both, or none of them")
+    if inner is not None and inner_of is not None and packets:
+        low, high = int(inner_of.min()), int(inner_of.max())
+        if low < -1 or high >= len(inner):
+            given_row = low if low < -1 else high
+            raise ConfigError("gro: inner_of", given_row, f"-1 to {len(inner) - 1}")

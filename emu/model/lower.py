@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +17,10 @@ from emu.model import lower_sockets
 from emu.model.consistency import check_packets
 from emu.model.host import Host
 from emu.model.lower_ops import lower_ops
+from emu.model.nic import Gro, Nic
 from emu.model.ops import Op
 from emu.model.packets import Packets
-from emu.model.plan import Array, Plan
+from emu.model.plan import Plan
 
 CPUMAP_DESIGNS = {
     "plain": CpumapDesign.PLAIN,
@@ -33,6 +35,18 @@ CPUMAP_RULES = {
 }
 XFRM = {"none": 0, "symmetric-xor": 1, "symmetric-or-xor": 2}
 KEY_BYTES = 52
+NO_CPUMAP = 255
+# Fields of GRO_CFG that are the kernel's: KernelProfile.gro_*.
+GRO_SWITCHES = (
+    "fixed_id_needs_df",
+    "outer_id_unchecked",
+    "cwr_masked",
+    "cwr_merges",
+    "old_gso_bits",
+    "tcp_fraglist",
+    "jumbo_header",
+)
+EMPTY = Packets(dtypes.allocate(dtypes.PACKET_COLUMNS, 0))
 
 
 def lower(host: Host, packets: Packets, ops: Sequence[Op] = ()) -> Plan:
@@ -52,7 +66,6 @@ def lower(host: Host, packets: Packets, ops: Sequence[Op] = ()) -> Plan:
     check_packets(packets)
     topology = host.topology
     online = np.array(topology.online, dtype=np.uint8)
-    kernel: KernelProfile = host.profile
     rps = RpsMaps(online)
     rxq_rps = [
         rps.row(nic.rps_cpus[queue].cpus) if queue < len(nic.rps_cpus) else -1
@@ -67,12 +80,13 @@ def lower(host: Host, packets: Packets, ops: Sequence[Op] = ()) -> Plan:
     return Plan(
         hz=host.hz,
         forwarding=int(host.forwarding),
-        gro_fixed_id_needs_df=int(kernel.gro_fixed_id_needs_df),
         mask_words=sockets.mask_words,
         txhash_seed=host.secrets.txhash_seed,
         online=online,
         node_of=np.array(topology.node_of, dtype=np.int32),
         nics=lower_nics(host),
+        nic_gro=lower_gro(host),
+        kthread_gro=lower_kthread_gro(host),
         rss=rss,
         rss_keys=keys,
         indirection=indirection,
@@ -82,6 +96,9 @@ def lower(host: Host, packets: Packets, ops: Sequence[Op] = ()) -> Plan:
         ),
         rxq_frames=_i4(nic.rx_frames for nic in host.nics for _ in range(nic.rx_queues)),
         rxq_rps=_i4(rxq_rps),
+        **lower_flow_tables(host),
+        inner=EMPTY,
+        inner_of=np.full(len(packets), -1, dtype=np.int32),
         **rps.arrays(),
         txq_irq_cpu=_i4(cpu for nic in host.nics for cpu in nic.tx_irq_cpus),
         xps_masks=xps.array(),
@@ -102,6 +119,22 @@ def lower(host: Host, packets: Packets, ops: Sequence[Op] = ()) -> Plan:
     )
 
 
+def lower_flow_tables(host: Host) -> dict[str, Any]:
+    """Sizes of RFS's tables, and the kernel's switches of them."""
+    counts = [nic.rps_flow_cnt for nic in host.nics for _ in range(nic.rx_queues)]
+    return {
+        "rxq_flow_entries": np.array([table_size(count) for count in counts], dtype=np.uint32),
+        "sock_flow_entries": table_size(host.rps_sock_flow_entries),
+        "rfs_low_bits": int(host.profile.rfs_low_bits),
+        "rfs_forgets": int(host.profile.rfs_forgets),
+    }
+
+
+def table_size(entries: int) -> int:
+    """Entries of a table of RFS: rounded up to a power of two; 0 none (R-3.1)."""
+    return 1 << (entries - 1).bit_length() if entries else 0
+
+
 class RpsMaps:
     """Collects rps maps: the ascending online CPUs of each mask written (receive.md 3.1)."""
 
@@ -120,7 +153,7 @@ class RpsMaps:
             self.maps.append(effective)
         return self.rows[effective]
 
-    def arrays(self) -> dict[str, Array]:
+    def arrays(self) -> dict[str, Any]:
         """The plan's ``rps_off``, ``rps_len`` and ``rps_cpus``."""
         lengths = np.array([len(cpus) for cpus in self.maps], dtype=np.uint32)
         offsets = np.zeros(len(lengths), dtype=np.uint32)
@@ -174,11 +207,10 @@ def lower_nics(host: Host) -> NDArray[np.void]:
         row = out[index]
         row["rxq_first"], row["rxq_count"] = rxq, nic.rx_queues
         row["txq_first"], row["txq_count"] = txq, nic.tx_queues
-        row["max_size"], row["ipv4_max_size"] = nic.gro.max_size, nic.gro.ipv4_max_size
         row["forward_nic"] = names[nic.forward_to] if nic.forward_to else index
-        row["gro"], row["udp_forwarding"] = nic.gro.enabled, nic.gro.rx_udp_gro_forwarding
         row["hw_hash"], row["key_secret"] = nic.hw_hash, nic.rss.key is None
-        row["cpumap_design"], row["cpumap_fixed"] = 255, -1
+        lower_classes(row, nic)
+        row["cpumap_design"], row["cpumap_fixed"] = NO_CPUMAP, -1
         if nic.cpumap:
             entries = nic.cpumap.cpus.cpus
             row["cpumap_design"] = CPUMAP_DESIGNS[nic.cpumap.design]
@@ -189,6 +221,46 @@ def lower_nics(host: Host) -> NDArray[np.void]:
             entry += len(entries)
         rxq += nic.rx_queues
         txq += nic.tx_queues
+    return out
+
+
+def lower_classes(row: np.void, nic: Nic) -> None:
+    """Traffic classes: tx queues one behind the other."""
+    row["num_tc"] = len(nic.tc_queues)
+    offset = 0
+    for tc, count in enumerate(nic.tc_queues):
+        row["tc_offset"][tc], row["tc_count"][tc] = offset, count
+        offset += count
+    if nic.prio_tc:
+        row["prio_tc"] = nic.prio_tc
+
+
+def lower_gro(host: Host) -> NDArray[np.void]:
+    """``GRO_CFG[k]``: GRO of each NIC's own NAPIs."""
+    return np.concatenate([gro_cfg(nic.gro, host.profile) for nic in host.nics])
+
+
+def lower_kthread_gro(host: Host) -> NDArray[np.void]:
+    """``GRO_CFG[k]``: GRO in each NIC's cpumap kthreads, if the design has any (CPUMAP-29)."""
+    out = lower_gro(host)
+    out["fresh_skb"] = 1
+    for row, nic in zip(out, host.nics, strict=True):
+        if nic.cpumap:
+            row["design"] = CPUMAP_DESIGNS[nic.cpumap.design]
+            row["enabled"] &= row["design"] != CpumapDesign.PLAIN
+    return out
+
+
+def gro_cfg(gro: Gro, kernel: KernelProfile) -> NDArray[np.void]:
+    """``GRO_CFG[1]`` of a device under a kernel's rules."""
+    out = np.zeros(1, dtype=dtypes.GRO_CFG)
+    row = out[0]
+    row["max_size"], row["ipv4_max_size"] = gro.max_size, gro.ipv4_max_size
+    row["enabled"], row["udp_forwarding"] = gro.enabled, gro.rx_udp_gro_forwarding
+    row["fraglist"] = gro.rx_gro_list
+    row["design"] = NO_CPUMAP
+    for switch in GRO_SWITCHES:
+        row[switch] = getattr(kernel, f"gro_{switch}")
     return out
 
 

@@ -58,6 +58,8 @@ class OpLowering:
             self._cpus(where, op.threads.bits)
             place, count = self.sockets.threads(op.threads.cpus)
             return (op.at_ps, OpKind.THREADS, self._socket(where, op.socket), place, count)
+        if isinstance(op, model.RouteChange):
+            return (op.at_ps, OpKind.ROUTE, op.family, 0, 0)
         raise ConfigError(where, type(op).__name__, "an op of emu.model.ops")
 
     def _mask_write(

@@ -14,7 +14,7 @@ from emu.model import checks
 from emu.model.accept import Served, served_by_nobody
 from emu.model.exponential import exp_table
 from emu.model.host import Host
-from emu.model.lower import lower
+from emu.model.lower import lower, table_size
 from emu.model.lower_threads import lower_chains, lower_threads
 from emu.model.nic import Nic
 from emu.model.packets import Packets
@@ -91,7 +91,7 @@ def lower_run(
         ps_num=ps_num,
         ps_den=ps_den,
         qdiscs=qdiscs,
-        sock_flow_entries=power_of_two(host.rps_sock_flow_entries),
+        sock_flow_entries=table_size(host.rps_sock_flow_entries),
         costs=machine.costs,
         transfer=machine.transfer,
         stream=machine.stream,
@@ -107,7 +107,7 @@ def lower_run(
         workload=lower_workload(workload),
         exp_table=exp_table(),
         rxq_flow_entries=np.array(
-            [power_of_two(nic.rps_flow_cnt) for nic in host.nics for _ in range(nic.rx_queues)],
+            [table_size(nic.rps_flow_cnt) for nic in host.nics for _ in range(nic.rx_queues)],
             dtype=np.uint32,
         ),
     )
@@ -118,9 +118,13 @@ def refuse_unknown(host: Host) -> None:
     for nic in host.nics:
         if nic.cpumap is not None:
             refuse_timeless(nic, "cpumap", f"one on CPUs {nic.cpumap.cpus.list()}")
+        if nic.gro.rx_gro_list:
+            refuse_timeless(nic, "gro.rx_gro_list", "true")
     for socket in host.sockets:
         if socket.sockmap is not None:
             refuse_timeless(socket, "sockmap", "one")
+        if socket.udp_gro:
+            refuse_timeless(socket, "udp_gro", "true")
     rows = host.connections
     if rows is None or len(rows) == 0:
         return
@@ -169,11 +173,6 @@ def ps_per_cost(khz: int) -> tuple[int, int]:
 def ps_per_byte(nic: Nic) -> int:
     """Picoseconds of a byte on the link, rounded up; 0 without a limit."""
     return -(-8_000_000 // nic.link_mbps) if nic.link_mbps else 0
-
-
-def power_of_two(number: int) -> int:
-    """The next power of two; 0 stays 0."""
-    return 1 << (number - 1).bit_length() if number else 0
 
 
 def lower_distance(topology: Topology) -> NDArray[np.uint8]:

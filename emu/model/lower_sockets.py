@@ -121,6 +121,7 @@ def fill_socket(row: np.void, socket: Socket, devices: dict[str, int], pools: So
         row["faddr"] = address_words(peer)
     row["state"] = socket.state
     row["v6only"], row["reuseport"], row["uid"] = socket.v6only, socket.reuseport, socket.uid
+    row["priority"], row["udp_gro"] = socket.priority, socket.udp_gro
     row["bound_dev"] = devices[socket.device] if socket.device else 0
     row["incoming_cpu"] = socket.incoming_cpu
     row["mask_off"] = -1 if socket.cpu_mask is None else pools.mask(socket.cpu_mask.bits)
@@ -167,6 +168,7 @@ def make_lookup_cfg(secrets: Secrets, kernel: KernelProfile, ncpus: int) -> NDAr
     )
     row["cpu_aware"] = kernel.reuseport_cpu_aware
     row["tcp_port_added"] = kernel.tcp_ehash_port_added
+    row["udp_conn_stays"] = kernel.udp_conn_stays
     row["udp_slots"] = kernel.udp_slots
     row["ncpus"] = ncpus
     return out

@@ -14,6 +14,7 @@ from emu.model import checks
 from emu.model.masks import CpuSet
 from emu.units import format_duration_ps, parse_duration_ps
 
+MAX_CLASSES = 16  # TC_MAX_QUEUE
 MAX_QUEUES = 65535  # an XPS list holds u16 queue numbers, and 0xffff means none
 MIN_INDIRECTION = 128
 MAX_INDIRECTION = 1 << 16
@@ -143,6 +144,7 @@ class Gro:
 
     enabled: bool = attrs.field(default=True, validator=checks.boolean)
     rx_udp_gro_forwarding: bool = attrs.field(default=False, validator=checks.boolean)
+    rx_gro_list: bool = attrs.field(default=False, validator=checks.boolean)
     max_size: int = attrs.field(default=65536, validator=checks.integer(1, GRO_MAX_SIZE))
     ipv4_max_size: int = attrs.field(default=65536, validator=checks.integer(1, GRO_MAX_SIZE))
 
@@ -226,6 +228,9 @@ class Nic:
     rx_frames: int = attrs.field(default=0, validator=checks.integer(0, 2**31 - 1))
     rx_checksum: bool = attrs.field(default=True, validator=checks.boolean)
     hw_hash: bool = attrs.field(default=True, validator=checks.boolean)
+    # mqprio: tx queues of each traffic class, one behind the other, and each priority's class.
+    tc_queues: tuple[int, ...] = _ints()
+    prio_tc: tuple[int, ...] = _ints()
     forward_to: str | None = attrs.field(default=None, validator=checks.optional(checks.text))
     rx_ring: int = attrs.field(default=1024, validator=checks.integer(1, MAX_RING))
     tx_ring: int = attrs.field(default=1024, validator=checks.integer(1, MAX_RING))
@@ -247,6 +252,7 @@ class Nic:
         self._check_irqs("irq_cpus", "rx", self.rx_queues)
         self._check_irqs("tx_irq_cpus", "tx", self.tx_queues)
         self._check_xps()
+        self._check_classes()
         self._settle_indirection()
 
     def _settle_masks(self, field: str, kind: str, queues: int) -> None:
@@ -282,6 +288,23 @@ class Nic:
             if rxqs.bits >> self.rx_queues:
                 allowed = f"rx queues 0..{self.rx_queues - 1}"
                 checks.fail(self, f"xps_rxqs[{queue}]", rxqs.list(), allowed)
+
+    def _check_classes(self) -> None:
+        counts, classes = self.tc_queues, len(self.tc_queues)
+        if classes > MAX_CLASSES:
+            checks.fail(self, "tc_queues", counts, f"at most {MAX_CLASSES} classes")
+        for tc, count in enumerate(counts):
+            if type(count) is not int or count < 1:
+                checks.fail(self, f"tc_queues[{tc}]", count, "1 queue or more")
+        if sum(counts) > self.tx_queues:
+            checks.fail(self, "tc_queues", counts, f"{self.tx_queues} queues in all")
+        if self.prio_tc and len(self.prio_tc) != MAX_CLASSES:
+            allowed = f"a class for each of {MAX_CLASSES} priorities"
+            checks.fail(self, "prio_tc", self.prio_tc, allowed)
+        for prio, tc in enumerate(self.prio_tc):
+            if type(tc) is not int or not 0 <= tc < max(classes, 1):
+                allowed = f"a class of 0..{max(classes, 1) - 1}"
+                checks.fail(self, f"prio_tc[{prio}]", tc, allowed)
 
     def _settle_indirection(self) -> None:
         table = self.rss.indirection

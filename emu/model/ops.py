@@ -23,6 +23,7 @@ class OpKind(IntEnum):
     OPEN = 5
     CLOSE = 6
     THREADS = 7
+    ROUTE = 11
 
 
 @attrs.frozen(kw_only=True)
@@ -95,3 +96,17 @@ class MoveThreads(Op):
 
     socket: str = attrs.field(validator=checks.text)
     threads: CpuSet = attrs.field(validator=CPU_SET)
+
+
+@attrs.frozen(kw_only=True)
+class RouteChange(Op):
+    """Routes of a family change: its connected sockets choose their tx queue anew.
+
+    Adding any IPv4 route does that, even an unrelated one; an unrelated IPv6 route does not.
+    """
+
+    family: int = attrs.field(default=4, validator=checks.integer(4, 6))
+
+    def __attrs_post_init__(self) -> None:
+        if self.family == 5:
+            checks.fail(self, "family", self.family, "4 or 6")

@@ -43,17 +43,27 @@ class Plan:
             hashes.
         packets: as the driver hands them up.
         ops: ``OP[o]`` in order of time.
-        gro_fixed_id_needs_df: kernel switch (GRO-12).
+        inner: packets that ride in IP in IP, each behind an Ethernet header of the model's own;
+            inner_of: ``int32[n]``, the row of it that packet i carries, -1 none.
+        nic_gro: ``GRO_CFG[k]``, GRO of each NIC's own NAPIs; kthread_gro: ``GRO_CFG[k]``, of its
+            cpumap's kthreads.
+        rxq_flow_entries: ``uint32[rxqs]``, rps_flow_cnt rounded up; sock_flow_entries: size of the
+            global table of RFS, a power of two; 0 none.
+        rfs_low_bits: kernel switch (R-3.1); rfs_forgets: a socket that closes empties its entry.
     """
 
     hz: int
     forwarding: int
-    gro_fixed_id_needs_df: int
     mask_words: int
     txhash_seed: int
+    sock_flow_entries: int
+    rfs_low_bits: int
+    rfs_forgets: int
     online: Array
     node_of: Array
     nics: Array
+    nic_gro: Array
+    kthread_gro: Array
     rss: Array
     rss_keys: Array
     indirection: Array
@@ -61,6 +71,7 @@ class Plan:
     rxq_usecs_ps: Array
     rxq_frames: Array
     rxq_rps: Array
+    rxq_flow_entries: Array
     rps_off: Array
     rps_len: Array
     rps_cpus: Array
@@ -76,6 +87,8 @@ class Plan:
     addr_words: Array
     flow_hash_key: Array
     packets: Packets
+    inner: Packets
+    inner_of: Array
     ops: Array
 
     @property

@@ -102,6 +102,8 @@ class Socket:
     sockmap: Sockmap | None = attrs.field(
         default=None, validator=checks.optional(checks.instance_of(Sockmap, "a Sockmap"))
     )
+    udp_gro: bool = attrs.field(default=False, validator=checks.boolean)
+    priority: int = attrs.field(default=0, validator=checks.integer(0, 2**32 - 1))
     opened: bool = attrs.field(default=True, validator=checks.boolean)
     # What its queued packets may take (a run's matter); the default of net.core.rmem_default.
     rcvbuf_bytes: int = attrs.field(default=RCVBUF_BYTES, validator=checks.integer(1, I32 - 1))
@@ -113,6 +115,8 @@ class Socket:
             self._check_peer(address)
         if self.v6only and address.version == 4:
             checks.fail(self, "v6only", True, "false for an IPv4 socket", '"[::]:80" as bind')
+        if self.udp_gro and self.proto != "udp":
+            checks.fail(self, "udp_gro", True, "false for TCP", 'proto="udp"')
         if self.cbpf is not None and not self.reuseport:
             allowed = "none without reuseport: the kernel answers EINVAL"
             checks.fail(self, "cbpf", self.cbpf.kind, allowed, "reuseport=true")

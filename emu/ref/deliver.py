@@ -8,7 +8,6 @@ from emu.ref.flow_hash import packet_hash
 from emu.ref.gro_skb import Skb
 from emu.ref.record import SILENT, Recorder
 from emu.ref.reply import packet_flow, place_on_queue, reply
-from emu.ref.rps import rps_one
 from emu.ref.state import Decision, HostState
 
 
@@ -68,16 +67,24 @@ def get_hash(host: HostState, skb: Skb) -> tuple[int, Secret]:
 
 def processing_cpu(host: HostState, decision: Decision, skb: Skb, nic: int, queue: int) -> int:
     """get_rps_cpu: with a map on the queue, the hash picks the CPU that processes the skb."""
-    cpus = host.nics[nic].queues[queue].rps_cpus
-    if not host.rec.rule("R-3.3.2", bool(cpus), queue=queue):
+    cpus, rfs = host.nics[nic].queues[queue].rps_cpus, host.rfs
+    place = int(host.plan.nics[nic]["rxq_first"]) + queue
+    if not rfs.asks_hash(place, cpus, host.rec):
         return decision.napi_cpu
     host.counts["rps"] += 1
     hash_value, secret = get_hash(host, skb)
-    if len(cpus) > 1:
+    has_tables = bool(rfs.size and rfs.sizes[place])
+    if len(cpus) > 1 or has_tables:
         decision.secrets |= secret
-    cpu = rps_one(cpus, host.online, hash_value, host.rec)
+    # Nothing waits in a backlog here: every CPU's head has passed every flow's tail.
+    cpu, slot = rfs.choose(place, hash_value, cpus, host.online, [0] * rfs.ncpus, host.rec)
     chosen = cpu if cpu >= 0 else decision.napi_cpu
-    host.rec.note("rps", f"CPU {chosen}, one of {len(cpus)}", hash=f"{hash_value:#010x}", cpus=cpus)
+    if slot >= 0:
+        decision.secrets |= host.flow_secrets.get(hash_value & rfs.size - 1, Secret(0))
+        host.rec.note("rfs", f"CPU {chosen}, where its flow is read", hash=f"{hash_value:#010x}")
+    else:
+        said = f"CPU {chosen}, one of {len(cpus)}"
+        host.rec.note("rps", said, hash=f"{hash_value:#010x}", cpus=cpus)
     return chosen
 
 
@@ -87,6 +94,7 @@ def forward(host: HostState, decision: Decision, skb: Skb, nic: int, rx_queue: i
         decision.drop = Drop.CSUM
         return
     out = host.nics[nic].forward_nic
+    prio = forwarded_priority(host.view.family[skb.first], host.view.tos[skb.first])
     host.counts["xps"] += 1
 
     def pick(hash_value: int, rec: Recorder) -> tuple[int, int, bool]:
@@ -97,7 +105,7 @@ def forward(host: HostState, decision: Decision, skb: Skb, nic: int, rx_queue: i
             sk_rx=-1,
             recorded_rx=rx_queue,
             cpu=decision.cpu,
-            prio=0,
+            prio=prio,
             hash=hash_value,
             rec=rec,
         )
@@ -111,6 +119,15 @@ def forward(host: HostState, decision: Decision, skb: Skb, nic: int, rx_queue: i
     decision.tx_of = TxOf.FORWARD
     place_on_queue(host, decision, out, queue)
     host.rec.note("xps", f"forwarded by CPU {decision.cpu} through tx queue {queue}")
+
+
+# skb->priority by the four TOS bits of a forwarded packet (rt_tos2priority).
+PRIORITY_OF_TOS = (0, 0, 0, 0, 2, 2, 2, 2, 6, 6, 6, 6, 4, 4, 4, 4)
+
+
+def forwarded_priority(family: int, tos: int) -> int:
+    """skb->priority of a forwarded packet: IPv4's TOS says it, IPv6 has none."""
+    return PRIORITY_OF_TOS[(tos & 0x1E) >> 1] if family == 4 else 0
 
 
 def drop_of_foreign(host: HostState, packet: int) -> Drop:
@@ -156,4 +173,4 @@ def receive(host: HostState, decision: Decision, skb: Skb, nic: int, rx_queue: i
         host.rec.note("lookup", "no socket", scanned=scanned)
         return
     host.rec.note("lookup", f"socket {sock}", scanned=scanned, walked=walked)
-    reply(host, decision, sock, packet_flow(view, first), nic, rx_queue)
+    reply(host, decision, sock, packet_flow(view, first), nic, rx_queue, skb.hash)

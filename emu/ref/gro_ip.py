@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from emu.dtypes import Reason
 from emu.ref import bits
 from emu.ref.gro_skb import LINK_BYTES, GroConfig, Held, Incoming
 from emu.ref.record import Recorder
 
-TCP, UDP = 6, 17
+TCP, UDP, IPIP, IPV6 = 6, 17, 4, 41
+HANDLERS = (TCP, UDP, IPIP, IPV6)
+TUNNELS = (IPIP, IPV6)
 READABLE = (Reason.OK, Reason.BAD_VERSION, Reason.BAD_DOFF)
 
 
@@ -46,20 +48,33 @@ class Ipv6:
         return 6, self.version, self.flow_label, self.saddr, self.daddr, self.protocol
 
 
-def read_network(packet: Incoming, rec: Recorder) -> Ipv4 | Ipv6 | None:
+def read_network(packet: Incoming, config: GroConfig, rec: Recorder) -> Ipv4 | Ipv6 | None:
     """The network header, or None when the packet goes by everything held (GRO-8, GRO-18)."""
     view, i = packet.view, packet.index
     if not rec.rule("GRO-A3", view.reason[i] in READABLE, reason=view.reason[i]):
         return None
-    in_metadata = packet.flags & bits.VLAN_META and view.l3_off[i] <= LINK_BYTES
-    if view.vlan_tpid[i] != 0 and not in_metadata:
-        rec.note("gro", "a VLAN tag in the frame has no handler without the module 8021Q")
+    in_frame = view.vlan_tpid[i] != 0 and (
+        not packet.flags & bits.VLAN_META or view.l3_off[i] > LINK_BYTES
+    )
+    if in_frame and not rec.rule("GRO-6", takes_tags(packet, config), tpid=view.vlan_tpid[i]):
         return None
-    if not rec.rule("GRO-A1", view.ip_proto[i] in (TCP, UDP), protocol=view.ip_proto[i]):
+    if not rec.rule("GRO-A1", view.ip_proto[i] in HANDLERS, protocol=view.ip_proto[i]):
         return None
     if view.family[i] == 4:
         return read_ipv4(packet, rec)
     return read_ipv6(packet, rec) if view.family[i] == 6 else None
+
+
+def takes_tags(packet: Incoming, config: GroConfig) -> bool:
+    """Whether tags in the frame have a handler; then they are part of what is compared."""
+    if not config.vlan_module:
+        return False
+    begin, end = LINK_BYTES, packet.view.l3_off[packet.index]
+    frame = packet.view.packets.frame(packet.index)
+    if len(frame) < end:
+        return False
+    packet.link = replace(packet.link, tags=frame[begin:end])
+    return True
 
 
 def read_ipv4(packet: Incoming, rec: Recorder) -> Ipv4 | None:
@@ -71,7 +86,7 @@ def read_ipv4(packet: Incoming, rec: Recorder) -> Ipv4 | None:
         return None
     other_length = bool(packet.flags & bits.MALFORMED_LEN)
     evil = bool(view.ip_frag[i] & 0x8000)
-    packet.soft = rec.rule("GRO-9", other_length or evil, tot_len=view.ip_len[i])
+    packet.soft |= rec.rule("GRO-9", other_length or evil, tot_len=view.ip_len[i])
     return Ipv4(
         saddr=view.saddr_bytes[i],
         daddr=view.daddr_bytes[i],
@@ -94,7 +109,7 @@ def read_ipv6(packet: Incoming, rec: Recorder) -> Ipv6 | None:
         return None
     assert extensions is not None
     other_length = bool(packet.flags & bits.MALFORMED_LEN)
-    packet.soft = rec.rule("GRO-17", other_length, payload_len=view.ip_len[i])
+    packet.soft |= rec.rule("GRO-17", other_length, payload_len=view.ip_len[i])
     return Ipv6(
         saddr=view.saddr_bytes[i],
         daddr=view.daddr_bytes[i],
@@ -127,21 +142,32 @@ def same_network_flow(held: object, arrived: Ipv4 | Ipv6, rec: Recorder) -> bool
     return rec.rule("GRO-18.same", held.extensions == arrived.extensions)
 
 
-def network_allows(held: Held, arrived: Ipv4 | Ipv6, config: GroConfig, rec: Recorder) -> bool:
-    """Whether the network header lets the packet join (GRO-11, GRO-12, GRO-16)."""
-    if isinstance(arrived, Ipv6):
-        first = held.network
-        assert isinstance(first, Ipv6)
-        equal = (
-            first.traffic_class == arrived.traffic_class and first.hop_limit == arrived.hop_limit
-        )
-        return not rec.rule("GRO-16", not equal, hop_limit=arrived.hop_limit)
-    return ipv4_allows(held, arrived, config, rec)
+def networks_allow(
+    held: Held, arrived: tuple[Ipv4 | Ipv6, ...], config: GroConfig, rec: Recorder
+) -> bool:
+    """Whether the network headers let the packet join; each is asked (GRO-11, 12, 14, 16)."""
+    answers = []
+    for level, header in enumerate(arrived):
+        if isinstance(header, Ipv4):
+            outer = level + 1 < len(arrived)
+            answers.append(ipv4_allows(held, level, header, outer, config, rec))
+        else:
+            answers.append(ipv6_allows(held.networks[level], header, rec))
+    return all(answers)
 
 
-def ipv4_allows(held: Held, arrived: Ipv4, config: GroConfig, rec: Recorder) -> bool:
+def ipv6_allows(first: object, arrived: Ipv6, rec: Recorder) -> bool:
+    """Traffic class and hop limit as in the first packet."""
+    assert isinstance(first, Ipv6)
+    equal = first.traffic_class == arrived.traffic_class and first.hop_limit == arrived.hop_limit
+    return not rec.rule("GRO-16", not equal, hop_limit=arrived.hop_limit)
+
+
+def ipv4_allows(
+    held: Held, level: int, arrived: Ipv4, outer: bool, config: GroConfig, rec: Recorder
+) -> bool:
     """TTL, TOS and DF as in the first packet, and an ID that stands still or rises by one."""
-    first = held.network
+    first = held.networks[level]
     assert isinstance(first, Ipv4)
     equal = (first.ttl, first.tos, first.dont_fragment) == (
         arrived.ttl,
@@ -150,9 +176,12 @@ def ipv4_allows(held: Held, arrived: Ipv4, config: GroConfig, rec: Recorder) -> 
     )
     if rec.rule("GRO-11", not equal, ttl=arrived.ttl, tos=arrived.tos):
         return False
+    unchecked = outer and config.outer_id_unchecked and arrived.dont_fragment
+    if rec.rule("GRO-14.outer", unchecked):
+        return True
     step = (arrived.ident - first.ident) % 65536
     may_be_fixed = arrived.dont_fragment or not config.fixed_id_needs_df
     if rec.rule("GRO-12.fixed", held.count == 1 and step == 0 and may_be_fixed):
-        held.fixed_id = True
-    wanted = 0 if held.fixed_id else held.count % 65536
+        held.fixed_ids[level] = True
+    wanted = 0 if held.fixed_ids[level] else held.count % 65536
     return rec.rule("GRO-12", step == wanted, step=step, wanted=wanted)

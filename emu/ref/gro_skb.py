@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import cast
 
 from emu.dtypes import HashType, IpSummed
 from emu.ref import bits
 from emu.ref.packet import PacketView
 
 LINK_BYTES = 14
+IPPROTO_TCP, IPPROTO_UDP = 6, 17
+GSO_TCPV4, GSO_DODGY, GSO_TCPV6 = 1 << 0, 1 << 1, 1 << 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,10 +20,21 @@ class GroConfig:
 
     max_size: int = 65536
     ipv4_max_size: int = 65536
+    flush_timeout_ns: int = 0
+    defer_hard_irqs: int = 0
     enabled: bool = True
     udp_forwarding: bool = False
+    fraglist: bool = False
     fresh_skb: bool = False  # a cpumap's kthread: no hash, no checksum state, no VLAN metadata
+    design: int = 255  # CpumapDesign of that kthread; 255: a NAPI
+    vlan_module: bool = False
     fixed_id_needs_df: bool = False
+    outer_id_unchecked: bool = False
+    cwr_masked: bool = False
+    cwr_merges: bool = False
+    old_gso_bits: bool = False
+    tcp_fraglist: bool = True
+    jumbo_header: bool = True
 
 
 @dataclass(slots=True, eq=False)
@@ -37,27 +51,40 @@ class Skb:
     tcp_flags: int
     gso_size: int = 0
     gso_type: int = 0
+    gso_segs: int = 0
+    csum_start: int = 0
+    csum_off: int = 0
     after: int = 0  # packets that had entered this GRO when it was delivered
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """All outside the network header that packets of one flow share (GRO-1, GRO-2)."""
+    """All outside the network header that packets of one flow share (GRO-1, GRO-2, GRO-6)."""
 
     hash: int
     nic: int
     vlan: tuple[int, int] | None  # TPID and TCI of a tag in metadata
+    tags: bytes = b""  # tags in the frame, between the Ethernet and the network header
 
 
 @dataclass(slots=True, eq=False)
 class Incoming:
-    """The packet at hand: where it is, and what GRO has found out about it."""
+    """The packet at hand: where it is, and what GRO has found out about it.
+
+    Of IP in IP, *view* and *index* are the inner packet's once the outer header is read.
+    """
 
     view: PacketView
     index: int
     skb: Skb
     link: Link
+    mac: tuple[int, ...]
+    base: int = 0  # where the inner packet's network header lies, from where its own row says
+    sock: int = 0  # what a socket lookup answered (docs of `gro_packets`)
     soft: bool = False  # the kernel's flush: it may not stay, but ends what it belongs to
+    segments: int = 1
+    gso: bool = False
+    is_flist: bool = False
 
     @property
     def flags(self) -> int:
@@ -67,6 +94,16 @@ class Incoming:
     def payload_bytes(self) -> int:
         return self.view.payload_bytes[self.index]
 
+    @property
+    def l4_off(self) -> int:
+        """Where the transport header lies, from the start of the whole frame."""
+        return self.view.l4_off[self.index] + self.base
+
+    def enter(self, view: PacketView, index: int) -> None:
+        """Go on with the packet that rides in this one."""
+        self.base = self.l4_off - LINK_BYTES
+        self.view, self.index = view, index
+
 
 @dataclass(slots=True, eq=False)
 class Held:
@@ -74,16 +111,16 @@ class Held:
 
     skb: Skb
     link: Link
-    network: object  # gro_ip.Ipv4 or gro_ip.Ipv6 of the first packet
+    networks: tuple[object, ...]  # gro_ip.Ipv4 or Ipv6 of the first packet, outermost first
     transport: object  # gro_tcp.Tcp or gro_udp.Udp of the first packet
     mac: tuple[int, ...]
     age: int
-    fixed_id: bool = False
-    payload_bytes: int = field(default=0)  # of all its packets
-
-    @property
-    def count(self) -> int:
-        return len(self.skb.members)
+    l4_off: int
+    payload_bytes: int  # of all its packets
+    gso_size: int
+    count: int  # segments
+    is_flist: bool
+    fixed_ids: list[bool]  # by network header, outermost first
 
 
 def incoming(
@@ -106,4 +143,14 @@ def incoming(
     if fresh_skb:
         skb.hash, skb.hash_type, vlan = 0, HashType.NONE, None
         skb.ip_summed, skb.csum_level = IpSummed.NONE, 0
-    return Incoming(view, index, skb, Link(skb.hash, view.nic[index], vlan))
+    link = Link(skb.hash, view.nic[index], vlan)
+    mac = tuple(cast("list[int]", view.mac[index]))
+    packet = Incoming(view, index, skb, link, mac)
+    if skb.ip_summed == IpSummed.PARTIAL:
+        skb.csum_start, skb.csum_off = view.csum_start[index], view.csum_off[index]
+    if view.flags[index] & bits.GSO and not fresh_skb:
+        packet.gso = True
+        packet.segments = view.gso_segs[index] or 1
+        skb.gso_size, skb.gso_type = view.gso_size[index], view.gso_type[index]
+        skb.gso_segs = view.gso_segs[index]
+    return packet

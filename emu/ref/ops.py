@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from emu.dtypes import SockState
+from emu.dtypes import Secret, SockState
 from emu.model.ops import OpKind
 from emu.ref.state import HostState, SocketState
 
@@ -49,6 +49,7 @@ def rps_map(host: HostState, row: int) -> list[int]:
 def set_incoming_cpu(host: HostState, sock: int, cpu: int, _: int) -> None:
     """setsockopt(SO_INCOMING_CPU)."""
     host.lookup.set_incoming_cpu(sock, cpu)
+    host.incoming_cpu[sock] = cpu
 
 
 def set_cpu_mask(host: HostState, sock: int, first_word: int, _: int) -> None:
@@ -63,8 +64,25 @@ def open_socket(host: HostState, sock: int, state: int, _: int) -> None:
 
 
 def close_socket(host: HostState, sock: int, _: int, __: int) -> None:
-    """close."""
+    """close: RFS forgets the flow where the kernel does (R-3.2.forget)."""
+    if host.plan.rfs_forgets:
+        forget_flow(host, host.socket_states[sock].rx_hash)
+    host.socket_states[sock].rx_hash = 0
     host.lookup.close(sock)
+
+
+def forget_flow(host: HostState, hash_value: int) -> None:
+    """The entry of a flow, whoever has it, is empty."""
+    host.rfs.forget(hash_value, host.rec)
+    if host.rfs.size and hash_value:
+        host.flow_secrets.pop(hash_value & host.rfs.size - 1, None)
+
+
+def route_change(host: HostState, family: int, _: int, __: int) -> None:
+    """Connected sockets of the family choose their tx queue anew (transmit.md 6.1)."""
+    for state, row in zip(host.socket_states, host.lookup.sockets, strict=True):
+        if row["family"] == family and row["state"] == SockState.ESTABLISHED:
+            state.tx_queue, state.tx_secrets = -1, Secret(0)
 
 
 def move_threads(host: HostState, sock: int, first: int, count: int) -> None:
@@ -81,4 +99,5 @@ HANDLERS: dict[OpKind, Callable[[HostState, int, int, int], None]] = {
     OpKind.OPEN: open_socket,
     OpKind.CLOSE: close_socket,
     OpKind.THREADS: move_threads,
+    OpKind.ROUTE: route_change,
 }

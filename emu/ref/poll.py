@@ -6,10 +6,9 @@ from emu.dtypes import NAPI_WEIGHT, CpumapDesign, Drop
 from emu.model.polls import Polls
 from emu.ref.cpumap import FLUSH_NONE, FLUSH_OLD, step_flush, target_entry
 from emu.ref.deliver import deliver
-from emu.ref.gro import Gro
+from emu.ref.gro import Carried, Gro
+from emu.ref.gro_sock import gro_sock
 from emu.ref.state import HostState, Nic
-
-HZ_OF_YOUNG_PACKETS = 1000  # from here on a full poll spares what was held in this jiffy (N-7)
 
 
 def run_poll(host: HostState, polls: Polls, number: int, complete: bool) -> None:
@@ -25,7 +24,8 @@ def run_poll(host: HostState, polls: Polls, number: int, complete: bool) -> None
         host.rec.note("napi", f"poll {number} on CPU {queue.irq_cpu}", takes=count, jiffy=jiffy)
         if not redirect_to_cpumap(host, nic, queue_number, queue.irq_cpu, packet):
             hash_value, hash_type = driver_hash(host, nic, packet)
-            enter_gro(host, queue.gro, packet, hash_value, hash_type, jiffy)
+            where = nic_number, queue.irq_cpu
+            enter_gro(host, queue.gro, packet, hash_value, hash_type, jiffy, where)
     close_poll(host, queue.gro, count, complete, jiffy)
     hand_up(host, queue.gro, queue.irq_cpu, nic_number, queue_number)
     run_kthreads(host, nic, nic_number, queue.irq_cpu, jiffy)
@@ -58,22 +58,31 @@ def driver_hash(host: HostState, nic: Nic, packet: int) -> tuple[int, int]:
 
 
 def enter_gro(
-    host: HostState, gro: Gro, packet: int, hash_value: int, hash_type: int, jiffy: int
+    host: HostState,
+    gro: Gro,
+    packet: int,
+    hash_value: int,
+    hash_type: int,
+    jiffy: int,
+    where: tuple[int, int],
 ) -> None:
-    """napi_gro_receive."""
+    """napi_gro_receive; where: the NIC, and the CPU that polls."""
     host.counts["gro"] += 1
-    host.gro_result[packet], _ = gro.receive(host.view, packet, hash_value, hash_type, jiffy)
+    sock = gro_sock(host, gro.config, packet, *where)
+    host.gro_result[packet], _ = gro.receive(
+        host.view, packet, hash_value, hash_type, jiffy, sock, carried_by(host, packet)
+    )
+
+
+def carried_by(host: HostState, packet: int) -> Carried | None:
+    """The packet that rides in another one (IP in IP)."""
+    row = host.inner_of[packet]
+    return Carried(host.inner, row) if row >= 0 else None
 
 
 def close_poll(host: HostState, gro: Gro, count: int, complete: bool, jiffy: int) -> None:
     """What napi_poll does after the driver's work (N-7, N-8)."""
-    full = host.rec.rule("N-7", count >= NAPI_WEIGHT)
-    if full:
-        gro.flush(host.plan.hz >= HZ_OF_YOUNG_PACKETS, jiffy)
-        gro.deliver()
-    if host.rec.rule("N-8", not full or complete):
-        gro.flush(False, jiffy)
-        gro.deliver()
+    gro.end_poll(count, jiffy, host.plan.hz, complete)
 
 
 def hand_up(host: HostState, gro: Gro, cpu: int, nic: int, queue: int) -> None:
@@ -93,11 +102,11 @@ def run_kthreads(host: HostState, nic: Nic, nic_number: int, cpu: int, jiffy: in
         host.rec.about((packet,))
         host.rec.note("cpumap", "the entry's ring is full: dropped")
     for entry in woken:
-        run_kthread(host, nic, entry, jiffy)
+        run_kthread(host, nic, nic_number, entry, jiffy)
         hand_up(host, nic.kthreads[entry], nic.cpumap_cpus[entry], nic_number, -1)
 
 
-def run_kthread(host: HostState, nic: Nic, entry: int, jiffy: int) -> None:
+def run_kthread(host: HostState, nic: Nic, nic_number: int, entry: int, jiffy: int) -> None:
     """Steps of at most 8 frames until the ring is empty (CPUMAP-11, 15, 16, 20, 21)."""
     assert nic.cpumap is not None
     assert nic.cpumap_design is not None
@@ -107,7 +116,8 @@ def run_kthread(host: HostState, nic: Nic, entry: int, jiffy: int) -> None:
     while not empty:
         frames = nic.cpumap.consume(entry, host.rec)
         for packet in frames:
-            enter_gro(host, gro, packet, 0, 0, jiffy)
+            where = nic_number, nic.cpumap_cpus[entry]
+            enter_gro(host, gro, packet, 0, 0, jiffy, where)
         since_flush += len(frames)
         empty = nic.cpumap.empty(entry)
         design = nic.cpumap_design

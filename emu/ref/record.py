@@ -6,7 +6,8 @@ both outcomes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple
 
 
@@ -56,3 +57,29 @@ class Journal(Recorder):
 
 
 SILENT = Recorder()
+
+
+class Supposing(Recorder):
+    """Answers some rules otherwise than they hold: what would be if the kernel had none of them.
+
+    Attributes:
+        asked: every rule that was asked, with the outcomes that it had by itself.
+    """
+
+    def __init__(self, assumed: Mapping[str, bool]) -> None:
+        self.assumed = assumed
+        self.asked: dict[str, set[bool]] = {}
+
+    def rule(self, name: str, holds: bool, **facts: object) -> bool:
+        self.asked.setdefault(name, set()).add(bool(holds))
+        return self.assumed.get(name, holds)
+
+
+@contextmanager
+def heard_by(recorder: Recorder) -> Iterator[None]:
+    """Within it, *recorder* answers what is asked where nobody listens: not for several threads."""
+    SILENT.rule = recorder.rule  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        del SILENT.rule

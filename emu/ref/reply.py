@@ -9,6 +9,7 @@ import numpy as np
 
 from emu.dtypes import Secret, SockState, TxOf
 from emu.ref.flow_hash import flow_block, flow_hash_block
+from emu.ref.lookup import recorded_cpu
 from emu.ref.mix import flow_mix, txhash
 from emu.ref.packet import PacketView
 from emu.ref.state import Decision, HostState
@@ -89,14 +90,36 @@ def thread_cpu(host: HostState, sock: int, flow: Flow, decision: Decision) -> in
     return chosen
 
 
+def record_flow(host: HostState, decision: Decision, hash_value: int) -> None:
+    """The application reads or sends on its thread's CPU: RFS keeps it (R-3.2)."""
+    if decision.app_cpu < 0 or not host.rfs.size:
+        return
+    host.rfs.record(hash_value, decision.app_cpu, host.rec)
+    if hash_value:
+        host.flow_secrets[hash_value & host.rfs.size - 1] = decision.secrets
+
+
 def reply(
-    host: HostState, decision: Decision, sock: int, flow: Flow, nic: int, rx_queue: int
+    host: HostState,
+    decision: Decision,
+    sock: int,
+    flow: Flow,
+    nic: int,
+    rx_queue: int,
+    rx_hash: int,
 ) -> None:
     """The skb is in its socket's queue: who reads it, and which tx queue the answer takes.
 
-    rx_queue: the queue within the NIC that the skb recorded, -1 none.
+    rx_queue: the queue within the NIC that the skb recorded, -1 none. rx_hash: of the skb as it
+    stands, 0 none.
     """
     row, state = host.lookup.sockets[sock], host.socket_states[sock]
+    connected = row["state"] == SockState.ESTABLISHED
+    host.incoming_cpu[sock] = recorded_cpu(
+        connected, host.incoming_cpu[sock], decision.cpu, host.rec
+    )
+    if connected:
+        state.rx_hash = rx_hash
     if row["state"] == SockState.ESTABLISHED and rx_queue >= 0:
         state.rx_queue, state.rx_secrets = rx_queue, decision.secrets & Secret.RSS_KEY
     if row["has_psock"] and row["psock_target"] >= 0:
@@ -105,6 +128,8 @@ def reply(
     decision.app_cpu = thread_cpu(host, sock, flow, decision)
     if decision.app_cpu < 0:
         return
+    if row["state"] in (SockState.ESTABLISHED, SockState.LISTEN):
+        record_flow(host, decision, rx_hash)
     decision.tx_of = TxOf.REPLY
     if row["state"] == SockState.LISTEN:  # its child starts with the queue of its packet
         sender = thread_sender(decision, rx_queue, decision.secrets & Secret.RSS_KEY)
@@ -168,7 +193,7 @@ def send_from(
         sk_rx=sender.rx_queue,
         recorded_rx=-1,
         cpu=sender.cpu,
-        prio=0,
+        prio=int(row["priority"]),
         hash=hash_value,
         rec=host.rec,
     )

@@ -72,7 +72,7 @@ def choose_tx_queue(run: Run, cpu: Cpu, socket: Socket, request: RxSkb, flow: Fl
         sk_rx=rx_queue,
         recorded_rx=-1,
         cpu=cpu.number,
-        prio=0,
+        prio=int(run.host.lookup.sockets[socket.number]["priority"]),
         hash=hash_value,
     )
     if connected:

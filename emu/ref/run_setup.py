@@ -73,7 +73,8 @@ class World:
         self.rfs: Rfs | None = None
         if plan.sock_flow_entries:
             sizes = plan.rxq_flow_entries.tolist()
-            self.rfs = Rfs(plan.sock_flow_entries, sizes, base.ncpus)
+            low_bits = bool(base.rfs_low_bits)
+            self.rfs = Rfs(plan.sock_flow_entries, sizes, base.ncpus, low_bits)
         self.backlog_heads = [0] * base.ncpus
         self.sending: set[TxSkb] = set()
         self.drops = [0] * DROPS

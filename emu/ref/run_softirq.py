@@ -7,7 +7,8 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from emu.dtypes import NAPI_WEIGHT, GroResult
-from emu.ref.poll import HZ_OF_YOUNG_PACKETS, driver_hash
+from emu.ref.gro import HZ_OF_YOUNG_PACKETS
+from emu.ref.poll import carried_by, driver_hash
 from emu.ref.run_complete import next_event_ps, reclaim
 from emu.ref.run_cost import NOT_AT_HAND, Line
 from emu.ref.run_irq import arm, request_ipi
@@ -157,7 +158,9 @@ def receive_frame(run: Run, cpu: Cpu, napi: Napi) -> Steps:
     napi.received += 1
     cpu.pay(Cost.DRIVER_RX, Stage.DRIVER_RX)
     hash_value, hash_type = driver_hash(run.host, napi.link.steer, row)
-    result, _ = napi.gro.receive(run.view, row, hash_value, hash_type, run.jiffy(run.now))
+    result, _ = napi.gro.receive(
+        run.view, row, hash_value, hash_type, run.jiffy(run.now), 0, carried_by(run.host, row)
+    )
     if napi.gro.config.enabled:
         merged = result == GroResult.MERGED
         cpu.pay(Cost.GRO_MERGE if merged else Cost.GRO_PASS, Stage.GRO)

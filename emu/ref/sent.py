@@ -5,7 +5,7 @@ from __future__ import annotations
 from emu.dtypes import Drop, GroResult, Secret, SockState, TxOf
 from emu.ref import bits
 from emu.ref.gro_skb import LINK_BYTES, Skb
-from emu.ref.reply import Flow, send_from, thread_cpu, thread_sender
+from emu.ref.reply import Flow, record_flow, send_from, thread_cpu, thread_sender
 from emu.ref.state import Decision, HostState
 
 
@@ -56,6 +56,8 @@ def send_packet(host: HostState, packet: int) -> None:
         state.rx_queue if connected else -1,
         state.rx_secrets if connected else Secret(0),
     )
+    if connected:
+        record_flow(host, decision, state.rx_hash)
     decision.tx_of = TxOf.SENT
     send_from(host, decision, sock, flow, nic, sender)
 

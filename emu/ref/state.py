@@ -12,6 +12,7 @@ from emu.ref.gro_skb import Skb
 from emu.ref.lookup import LookupTable
 from emu.ref.packet import PacketView
 from emu.ref.record import Recorder
+from emu.ref.rfs import Rfs
 from emu.ref.sockmap import Psock
 from emu.ref.xps import XpsDevice
 
@@ -76,6 +77,7 @@ class SocketState:
     rx_queue: int = -1  # sk_rx_queue_mapping
     rx_secrets: Secret = NO_SECRET
     worker_secrets: Secret = NO_SECRET  # what the CPU of its psock's pending worker hangs on
+    rx_hash: int = 0  # sk_rxhash: hash of the last packet that was delivered to it
 
 
 @dataclass
@@ -85,6 +87,8 @@ class HostState:
     plan: Plan
     rec: Recorder
     view: PacketView
+    inner: PacketView  # packets that ride in IP in IP
+    inner_of: list[int]  # row of it that each packet carries, -1 none
     direction: list[Direction]
     rx_hash: list[int]
     rx_hash_type: list[int]
@@ -93,9 +97,13 @@ class HostState:
     socket_states: list[SocketState]
     psocks: list[Psock]
     lookup: LookupTable
+    rfs: Rfs
+    incoming_cpu: list[int]  # SO_INCOMING_CPU as each socket says it now
     flow_hash_key: bytes
     online: list[bool]
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STEER_STAGES, 0))
+    # What the CPU in an entry of RFS's table hangs on, by place.
+    flow_secrets: dict[int, Secret] = field(default_factory=dict)
     scheduled: list[Psock] = field(default_factory=list)  # their workers run at the end of the poll
     delivered: list[tuple[Skb, Decision]] = field(default_factory=list)
     gro_result: dict[int, GroResult] = field(default_factory=dict)

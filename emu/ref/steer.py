@@ -98,8 +98,8 @@ def run(
 
     Returns:
         dict: gro uint8[n], skb int32[n], drop uint8[n], secrets uint8[n] per packet; skbs SKB[m]
-        and decided SKB_DECISION[m] in delivery order; counts uint64[stages] in the order of
-        STEER_STAGES.
+        and decided SKB_DECISION[m] in delivery order; incoming_cpu int32[sockets], SO_INCOMING_CPU
+        at the end; counts uint64[stages] in the order of STEER_STAGES.
     """
     host = make_state(plan, arrived, rec)
     host.counts["rss"] = int((arrived["rx_queue"] >= 0).sum())
@@ -166,6 +166,7 @@ def results(host: HostState) -> dict[str, Any]:
         "secrets": secrets,
         "skbs": skb_rows([skb for skb, _ in host.delivered]),
         "decided": decided,
+        "incoming_cpu": np.array(host.incoming_cpu, dtype=np.int32),
         "counts": np.array([host.counts[stage] for stage in dtypes.STEER_STAGES], dtype=np.uint64),
     }
 

@@ -46,6 +46,8 @@ class Decisions:
         decided: ``SKB_DECISION[m]``, what the stack decided for each skb.
         counts: decisions taken per stage of ``dtypes.STEER_STAGES``.
         polls: the NAPI polls, given or made.
+        incoming_cpu: ``int32[sockets]``, SO_INCOMING_CPU at the end: what was set, or what the data
+            path wrote on a connected socket (SOCK-42).
     """
 
     host: Host
@@ -54,6 +56,7 @@ class Decisions:
     decided: NDArray[np.void]
     counts: dict[str, int]
     polls: Polls
+    incoming_cpu: NDArray[np.int32]
 
     def __len__(self) -> int:
         return len(self.arrays["skb"])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from emu import dtypes
 from emu.errors import ConfigError
 from emu.model.packets import Packets
-from emu.result.skb_frames import aggregate
+from emu.result.skb_frames import GSO_FRAGLIST, GSO_IPXIP, aggregate, read_headers
 from emu.result.table import to_pandas
 
 if TYPE_CHECKING:
@@ -61,7 +61,24 @@ class Skbs:
             packet = int(np.argmax(cut))
             given = f"{kept_bytes[packet]} of {columns['wire_bytes'][packet]} octets"
             raise ConfigError(f"frames: packet {packet}", given, "packets kept whole")
-        return [aggregate(self.packets, members) for members in self.members()]
+        return [
+            aggregate(
+                [self.packets.frame(packet) for packet in members],
+                int(row["gso_type"]),
+                int(row["len_bytes"]),
+            )
+            for row, members in zip(self.table, self.members(), strict=True)
+        ]
+
+    def seglens(self) -> list[list[int]]:
+        """Payload of each packet that is chained to a fraglist behind its first, in octets."""
+        out = []
+        for row, members in zip(self.table, self.members(), strict=True):
+            frames = [self.packets.frame(packet) for packet in members]
+            chained = frames[1:] if row["gso_type"] & GSO_FRAGLIST else []
+            in_tunnel = bool(row["gso_type"] & GSO_IPXIP)
+            out.append([len(f) - read_headers(f, in_tunnel).payload for f in chained])
+        return out
 
     def to_pandas(self) -> pandas.DataFrame:
         """One row per skb. Raises ConfigError when pandas is not installed."""

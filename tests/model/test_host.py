@@ -131,7 +131,7 @@ S = Socket(name="a")
             {"addresses": ["fe80::1%1"]},
             "host: addresses[0]: got 'fe80::1%1'; allowed: an address w",
         ),
-        ({"kernel": "6.1"}, 'kernel: got \'6.1\'; allowed: "6.18", "legacy"; try "6.18"'),
+        ({"kernel": "6.2"}, 'kernel: got \'6.2\'; allowed: "6.18", "6.12", "6.1", '),
         ({"hz": 0}, "host: hz: got 0; allowed: a whole number from 24 to 1200"),
         ({"forwarding": 1}, "host: forwarding: got 1; allowed: true or false"),
         ({"secrets": 1}, "host: secrets: got 1; allowed: Secrets"),

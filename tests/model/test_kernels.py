@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emu.errors import ConfigError
-from emu.kernels import KERNELS, get_kernel
+from emu.kernels import DIFFERENCES, KERNELS, SWITCHES, get_kernel
+from emu.model.lower import GRO_SWITCHES, gro_cfg
+from emu.model.nic import Gro
 from emu.model.secrets import Secrets, draw
 
 
@@ -43,8 +45,8 @@ def test_replace_tells_it_apart():
 @pytest.mark.parametrize(
     ("call", "line"),
     [
-        (lambda: get_kernel("6.81"), 'kernel: got \'6.81\'; allowed: "6.18", "legacy"; try "6.18"'),
-        (lambda: get_kernel(6.18), 'kernel: got 6.18; allowed: "6.18", "legacy"; try "6.18"'),
+        (lambda: get_kernel("6.81"), 'kernel: got \'6.81\'; allowed: "6.18", "6.12", "6.1", '),
+        (lambda: get_kernel(6.18), 'kernel: got 6.18; allowed: "6.18", "6.12", "6.1", '),
         (
             lambda: get_kernel("6.18").replace(mask_polcy="boost"),
             "kernel '6.18': got 'mask_polcy'; allowed: \"name\", ",
@@ -101,3 +103,25 @@ def test_secrets_are_checked(fields):
 
     with pytest.raises(ConfigError, match=rf"^secrets: {next(iter(fields))}: got"):
         attrs.evolve(Secrets.from_seed(0), **fields)
+
+
+def test_every_difference_is_told():
+    """A switch that differs somewhere stands in the table, and nothing else does."""
+    fields = {field.name for field in attrs.fields(type(get_kernel("6.18")))}
+    told = [field for field, _, _ in DIFFERENCES]
+
+    assert sorted(told) == sorted(fields - {"name", "unsourced"})
+
+
+def test_what_has_no_source_is_a_switch():
+    for kernel in KERNELS.values():
+        assert kernel.unsourced <= set(SWITCHES) | {"lookup"}, kernel.name
+    assert not KERNELS["6.18"].unsourced
+    assert not KERNELS["6.12"].unsourced
+
+
+def test_kernels_lower_their_gro_switches():
+    old, new = (gro_cfg(Gro(), get_kernel(name))[0] for name in ("6.12", "6.18"))
+
+    assert [old[name] - new[name] for name in GRO_SWITCHES] == [1, 1, 1, 0, 1, 0, 0]
+    assert gro_cfg(Gro(), get_kernel("6.1"))["tcp_fraglist"][0] == 0

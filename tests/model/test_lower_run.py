@@ -12,7 +12,8 @@ from emu.model.connections import connections
 from emu.model.exponential import exp_table
 from emu.model.generate import generate
 from emu.model.host import Host
-from emu.model.lower_run import lower_run, power_of_two
+from emu.model.lower import table_size
+from emu.model.lower_run import lower_run
 from emu.model.machines_toml import get_machine
 from emu.model.masks import CpuSet
 from emu.model.nic import Cpumap, Nic
@@ -185,7 +186,7 @@ def test_rfs_tables_are_powers_of_two():
     assert plan.sock_flow_entries == 1024
     assert plan.rxq_flow_entries.tolist() == [8, 8, 0, 1]
     assert plan_of(host_of(UDP)).sock_flow_entries == 0
-    assert [power_of_two(n) for n in (0, 1, 2, 3, 4, 2**24 - 1, 2**24)] == [
+    assert [table_size(n) for n in (0, 1, 2, 3, 4, 2**24 - 1, 2**24)] == [
         *(0, 1, 2, 4, 4),
         *(2**24, 2**24),
     ]

@@ -146,7 +146,7 @@ def test_xps_19_offline_cpus_are_left_out():
     assert write_xps_cpus("5", topology, 2) == CpuSet([0])
 
 
-def test_rps_masks_leave_isolated_cpus_out():
+def test_r_3_1_housekeeping_isolated_cpus_are_left_out():
     topology, isolated = Topology(cpus=16), CpuSet([2, 3])
     assert write_rps_cpus("ff", topology, isolated).mask(16) == "00f3"
     assert write_rps_cpus("0", topology, isolated) == CpuSet()

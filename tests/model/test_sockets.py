@@ -76,7 +76,7 @@ def test_defaults():
 
 
 @pytest.mark.parametrize("cpu", [-(2**31), -1, 0, 1000, 1048576, 2**31 - 1])
-def test_incoming_cpu_takes_any_int(cpu):
+def test_sock_40_incoming_cpu_takes_any_int(cpu):
     assert Socket(name="a", incoming_cpu=cpu).incoming_cpu == cpu
 
 

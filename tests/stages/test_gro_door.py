@@ -65,7 +65,7 @@ def test_settings_of_the_device(engine):
     assert forwarded.table["segs"].tolist() == [3, 1]
     hashed = from_frames([segment(100, 0), segment(100, 100)], skb_hash=[1, 2])
     assert len(gro(hashed, engine=engine)) == 2
-    assert len(gro(hashed, cpumap=True, engine=engine)) == 1
+    assert len(gro(hashed, cpumap="merged", engine=engine)) == 1
 
 
 @pytest.mark.parametrize(

@@ -15,29 +15,53 @@ from emu.dtypes import GroResult
 from emu.intake import from_frames
 from emu.ref.gro_skb import GroConfig
 from emu.ref.packet import PacketView
-from tests.strategies.gro import PSH, coalesce, segment, streams
+from tests.strategies.gro import (
+    NAPI,
+    PSH,
+    coalesce,
+    offloads,
+    segment,
+    streams,
+    tagged,
+    tunnels,
+)
 
 CONFIGS = st.fixed_dictionaries(
     {
         "max_size": st.sampled_from([65536, 500, 1]),
         "ipv4_max_size": st.sampled_from([65536, 500, 1]),
+        "flush_timeout_ns": st.sampled_from([0, 0, 20_000]),
+        "defer_hard_irqs": st.sampled_from([0, 0, 1, 2]),
         "enabled": st.sampled_from([1, 1, 1, 0]),
         "udp_forwarding": st.sampled_from([0, 1, 1]),
+        "fraglist": st.sampled_from([0, 0, 1]),
         "fresh_skb": st.sampled_from([0, 0, 1]),
-        "fixed_id_needs_df": st.sampled_from([0, 1]),
-    }
-)
-INTAKE = st.fixed_dictionaries(
-    {
-        "vlan_accel": st.booleans(),
-        "ip_summed": st.sampled_from(["none", "none", "unnecessary", "complete", "partial"]),
-        "csum_level": st.integers(0, 1),
+        "design": st.sampled_from([NAPI, NAPI, NAPI, 0, 1, 2]),
+        **{
+            name: st.sampled_from([0, 1])
+            for name in (
+                "vlan_module",
+                "fixed_id_needs_df",
+                "outer_id_unchecked",
+                "cwr_masked",
+                "cwr_merges",
+                "old_gso_bits",
+                "tcp_fraglist",
+                "jumbo_header",
+            )
+        },
     }
 )
 
 
-@given(streams(), CONFIGS, INTAKE, st.data())
-def test_core_equals_reference(frames, cfg, intake, data):
+@settings(max_examples=400)
+@given(st.one_of(streams(), streams(), tunnels(), tagged()), CONFIGS, st.data())
+def test_core_equals_reference(frames, cfg, data):
+    intake = data.draw(offloads(len(frames)))
+    intake["vlan_accel"] = data.draw(st.booleans())
+    sock = data.draw(st.sampled_from([[0], [0, 0, 1], [0, 1, 2], [2]]))
+    sock = data.draw(st.lists(st.sampled_from(sock), min_size=len(frames), max_size=len(frames)))
+    hz = data.draw(st.sampled_from([250, 1000]))
     hashes = st.sampled_from([0, 0, 8, 8, 3, 2**32 - 1])
     intake["skb_hash"] = data.draw(st.lists(hashes, min_size=len(frames), max_size=len(frames)))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(frames)), max_size=4)))
@@ -45,7 +69,7 @@ def test_core_equals_reference(frames, cfg, intake, data):
     jiffies = data.draw(st.lists(st.integers(0, 2), min_size=len(polls), max_size=len(polls)))
     packets = from_frames(frames, **intake)
     core, ref = (
-        coalesce(module, packets, polls=polls, jiffies=jiffies, **cfg)
+        coalesce(module, packets, polls=polls, jiffies=jiffies, hz=hz, sock=sock, **cfg)
         for module in (emu._core.gro, emu.ref.gro)
     )
 

@@ -43,7 +43,8 @@ def test_gro_19_a_bad_sum_overtakes(engine):
 def test_gro_19_a_trusted_sum_is_not_looked_at(engine, state):
     bad = [segment(100, 0), spoil(segment(100, 100), LAST)]
 
-    assert coalesce(engine("gro"), bad, intake={"ip_summed": state}).members() == [[0, 1]]
+    intake = {"ip_summed": state, "csum_start": 34}
+    assert coalesce(engine("gro"), bad, intake=intake).members() == [[0, 1]]
     assert len(coalesce(engine("gro"), bad, intake={"ip_summed": "complete"})) == 2
 
 
@@ -115,6 +116,12 @@ def test_gro_23_cwr_never_joins(engine):
     ends_alone(engine, segment(100, 100, flags=CWR))
     both = [segment(100, 0, flags=CWR), segment(100, 100, flags=CWR)]
     assert coalesce(engine("gro"), both).result.tolist() == [HELD, HELD]
+
+
+def test_gro_a14_a_held_packet_with_cwr_takes_no_further_segment(engine):
+    skbs = coalesce(engine("gro"), [segment(100, 0, flags=CWR), segment(100, 100)])
+    assert skbs.result.tolist() == [HELD, HELD]
+    assert skbs.members() == [[0], [1]]
 
 
 def test_gro_24_ack_seq_must_be_equal(engine):

@@ -26,15 +26,47 @@ def u16(*values: int) -> Any:
 
 @pytest.mark.parametrize(
     ("row", "initval", "expected"),
+    [([1, 2, 3, 4], 0, 0x66491246), ([1, 2, 3, 4], 7, 0xBCB62B19)],
+)
+def test_sock_1_more_than_three_words_are_mixed(
+    engine: Any, row: list[int], initval: int, expected: int
+) -> None:
+    assert engine("jhash").jhash_words(u32(row), initval).tolist() == [expected]
+
+
+@pytest.mark.parametrize(
+    ("row", "initval", "expected"),
     [
-        ([0], 0, 0x049396B8), ([0, 0], 0, 0x58C184BF),
-        ([0, 0, 0], 0, 0x1B68E557), ([1, 2, 3], 4, 0x8103143F),
-        ([1], 2, 0xF1524A01), ([1, 2], 3, 0x252781B5),
-        ([1, 2, 3, 4], 0, 0x66491246), ([1, 2, 3, 4], 7, 0xBCB62B19),
+        ([0], 0, 0x049396B8), ([0, 0], 0, 0x58C184BF), ([0, 0, 0], 0, 0x1B68E557),
+        ([1, 2, 3], 4, 0x8103143F), ([1], 2, 0xF1524A01), ([1, 2], 3, 0x252781B5),
     ],
 )  # fmt: skip
-def test_sock_17_words(engine: Any, row: list[int], initval: int, expected: int) -> None:
+def test_sock_3_one_to_three_words_are_not_mixed(
+    engine: Any, row: list[int], initval: int, expected: int
+) -> None:
     assert engine("jhash").jhash_words(u32(row), initval).tolist() == [expected]
+
+
+@pytest.mark.parametrize("mix", [0, 1, 0xFFFFFFFF])
+def test_sock_8_a_namespaces_mix_is_where_the_port_address_hash_begins(
+    engine: Any, mix: int
+) -> None:
+    address = words("192.0.2.1")[0]
+    (alone,) = engine("jhash").jhash_words(u32([address]), mix).tolist()
+
+    assert engine("jhash").portaddr_v4(u32(address), u16(80), mix).tolist() == [alone ^ 80]
+
+
+def test_sock_10_an_ipv4_pair_is_three_words(engine: Any) -> None:
+    local, foreign = words("192.0.2.1")[0], words("198.51.100.7")[0]
+    ports = 80 << 16 | int.from_bytes((40000).to_bytes(2, "big"), "little")  # as they lie there
+    three = engine("jhash").jhash_words(u32([local, foreign, ports]), SECRET)
+
+    out = engine("jhash").ehash_v4(
+        u32(local), u16(80), u32(foreign), u16(40000), SECRET, port_added=False
+    )
+
+    assert out.tolist() == three.tolist()
 
 
 def test_sock_17_bytes(engine: Any) -> None:

@@ -40,6 +40,11 @@ def test_sock_44_plain_choice_is_the_high_half_of_the_product(engine: Any) -> No
     assert winners(group(engine, [{}] * 4)) == [0, 1, 2, 3]
 
 
+def test_sock_5_the_hash_is_scaled_by_its_high_end_and_is_no_modulus(engine: Any) -> None:
+    hashes = [0, 0x55555555, 0x55555556, 0xAAAAAAAA, 0xAAAAAAAB, 0xFFFFFFFF]
+    assert winners(group(engine, [{}] * 3), hashes=hashes) == [0, 0, 1, 1, 2, 2]
+
+
 def test_sock_44_first_member_of_this_cpu(engine: Any) -> None:
     table = group(engine, [{"incoming_cpu": cpu} for cpu in (0, 0, 1, 1)])
     assert winners(table, cpu=0) == [0, 1, 0, 0]  # 3 : 1, SOCK-46

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from emu.errors import ConfigError
-from tests.replay_rfs import replay
-from tests.replay_xps import load
 from tests.strategies.xps import hashes
-
-SAMPLE = Path(__file__).parent.parent / "data" / "rfs-sample.jsonl.gz"
-COMPARED_AT_LEAST = {
-    "UDP packets, connected": 700,
-    "UDP packets, not connected": 150,
-    "TCP packets": 150,
-    "chosen by RFS": 400,
-}
 
 FLOW = 0xABCD1230  # a hash; the low 3 bits are a CPU's of 8
 NO_CPU = 0xFFFF
@@ -379,11 +367,3 @@ def test_without_tables_it_is_plain_rps(size, hash_value, ncpus_of_map, global_o
     cpu, slot = rfs.rfs_cpus(held, 0, asked, cpus, online, np.zeros(4, dtype=np.uint32))
 
     assert (cpu.tolist(), slot.tolist()) == (rps.rps_cpus(cpus, online, asked).tolist(), [-1])
-
-
-def test_a_recorded_kernel_chose_the_same(engine):
-    tallies = replay(load(SAMPLE), engine("rfs"))
-
-    assert [(name, t.examples) for name, t in tallies.items() if t.differing] == []
-    for name, least in COMPARED_AT_LEAST.items():
-        assert tallies[name].compared >= least

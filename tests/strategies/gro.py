@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from emu import dtypes
 from emu.dtypes import PacketFlag
-from emu.intake import from_frames
+from emu.intake import from_frames, inner_packets
 from emu.model.packets import Packets
 from emu.result.skbs import Skbs
 from tests.strategies import frames as make
 
 IPV4, IPV6, TCP, UDP = 4, 6, 6, 17
 ACK = 0x10
+NAPI = 255  # GRO_CFG.design of no kthread
 
 
 def word12(flags: int = ACK, window: int = 65535, options_bytes: int = 0) -> int:
@@ -27,7 +28,8 @@ def settings(**changes: int) -> Any:
     """A ``dtypes.GRO_CFG`` record: GRO on, limits of 64 KiB."""
     row = np.zeros(1, dtype=dtypes.GRO_CFG)
     row["max_size"] = row["ipv4_max_size"] = 65536
-    row["enabled"] = 1
+    row["enabled"] = row["tcp_fraglist"] = row["jumbo_header"] = 1
+    row["design"] = NAPI
     for name, value in changes.items():
         row[name] = value
     return row[0]
@@ -130,16 +132,18 @@ def spoil(frame: bytes, at: int) -> bytes:
 def coalesce(
     module: Any, packets: Packets | list[bytes], *, polls: list[int] | None = None,
     jiffies: list[int] | None = None, hz: int = 250, intake: dict[str, Any] | None = None,
-    **cfg: int,
+    sock: list[int] | int = 0, **cfg: int,
 ) -> Skbs:  # fmt: skip
     """Run packets or frames through one engine, in one poll unless said."""
     if isinstance(packets, list):
         packets = from_frames(packets, **intake or {})
     counts = np.array([len(packets)] if polls is None else polls, dtype=np.int64)
     times = np.zeros(len(counts), dtype=np.int64) if jiffies is None else np.array(jiffies)
+    inner, inner_of = inner_packets(packets)
     answer = module.gro_packets(
-        packets, counts, times, settings(**cfg), packets.skb_hash, packets.hash_type, hz
-    )
+        packets, counts, times, settings(**cfg), packets.skb_hash, packets.hash_type, hz,
+        sock=np.full(len(packets), sock, dtype=np.uint8), inner=inner, inner_of=inner_of,
+    )  # fmt: skip
     return Skbs(packets=packets, table=answer[0], skb_of=answer[1], result=answer[2])
 
 
@@ -196,3 +200,67 @@ HARM: list[Any] = [
     lambda frame: spoil(frame, 46),
     lambda frame: make.tag(frame, 5),
 ]
+
+
+def carry(frame: bytes, *, version: int = 4, **header: Any) -> bytes:
+    """The packet of a frame inside another IP header: IP in IP."""
+    inner = frame[14:]
+    proto = 4 if frame[12:14] == b"\x08\x00" else 41
+    return network(version, proto, inner, **header)
+
+
+def chain(frames: list[bytes], version: int, **header: Any) -> list[bytes]:
+    """Frames of a stream, each carried; the outer IDs rise."""
+    if version == 6:
+        return [carry(frame, version=6, **header) for frame in frames]
+    return [carry(frame, ident=at, **header) for at, frame in enumerate(frames)]
+
+
+@st.composite
+def tunnels(draw: st.DrawFn, most: int = 20) -> list[bytes]:
+    """Frames of `streams`, carried; a few of them bare, twice carried, or with another header."""
+    version = draw(st.sampled_from([4, 6]))
+    odd = st.sampled_from([{}] * 12 + ODD[version])
+    out = []
+    for at, frame in enumerate(draw(streams(most))):
+        header = dict(draw(odd))
+        if version == 4:
+            header.setdefault("ident", draw(st.sampled_from([at] * 6 + [0])))
+        times = draw(st.sampled_from([1] * 12 + [0, 2]))
+        for _ in range(times):
+            frame = carry(frame, version=version, **header)
+        out.append(draw(st.sampled_from([lambda f: f] * 20 + HARM))(frame))
+    return out
+
+
+@st.composite
+def tagged(draw: st.DrawFn, most: int = 20) -> list[bytes]:
+    """Frames of `streams` with tags in them."""
+    tci = st.sampled_from([5] * 8 + [6])
+    return [
+        make.tag(frame, draw(tci), draw(st.sampled_from([0x8100] * 8 + [0x88A8])))
+        for frame in draw(streams(most))
+    ]
+
+
+@st.composite
+def offloads(draw: st.DrawFn, count: int) -> dict[str, Any]:
+    """What a device says of checksums and GSO, packet by packet."""
+
+    def column(*values: Any) -> list[Any]:
+        one = st.sampled_from(values)
+        return draw(st.lists(one, min_size=count, max_size=count))
+
+    kind = draw(st.sampled_from(["none", "none", "unnecessary", "complete", "partial", "mixed"]))
+    states = ("none", "unnecessary", "partial") if kind == "mixed" else (kind,)
+    out: dict[str, Any] = {
+        "ip_summed": column(*states),
+        "csum_level": column(0, 0, 1, 3),
+        "csum_start": column(34, 34, 54, 14, 0),
+        "csum_off": column(16, 6),
+    }
+    if draw(st.booleans()):
+        out["gso_size"] = column(0, 0, 50, 100)
+        out["gso_type"] = column(1, 16, 1, 3, 1 << 17, 0)
+        out["gso_segs"] = column(1, 2, 2, 0)
+    return out

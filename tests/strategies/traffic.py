@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from emu.intake import from_frames
 from emu.model.host import Host
 from emu.model.masks import CpuSet
+from emu.model.nic import Nic
 from emu.model.ops import (
     CloseSocket,
     MoveThreads,
     Op,
     OpenSocket,
+    RouteChange,
     SetCpuMask,
     SetIncomingCpu,
     WriteRpsCpus,
@@ -289,7 +291,27 @@ def lively_hosts(draw: st.DrawFn) -> Host:
     changes: dict[str, Any] = {"sockets": [*host.sockets, *more_sockets(host, rng)]}
     if rng.random() < 0.7:
         changes["addresses"] = [*LOCAL_V4, *LOCAL_V6]
-    return host.replace(**changes)
+    if rng.random() < 0.5:
+        changes["rps_sock_flow_entries"] = rng.choice((1, 3, 64))
+    changes["kernel"] = rng.choice((host.kernel, host.kernel, "6.12"))
+    host = host.replace(**changes)
+    for nic in host.nics:
+        host = host.replace_nic(nic.name, **rare_settings(nic, rng))
+    return host
+
+
+def rare_settings(nic: Nic, rng: Random) -> dict[str, Any]:
+    """Flow tables, traffic classes and fraglists, each on some NICs."""
+    out: dict[str, Any] = {}
+    if rng.random() < 0.5:
+        out["rps_flow_cnt"] = rng.choice((1, 2, 100))
+    if rng.random() < 0.3:
+        out["gro"] = attrs.evolve(nic.gro, rx_gro_list=True)
+    if nic.tx_queues > 1 and rng.random() < 0.4:
+        first = rng.randint(1, nic.tx_queues - 1)
+        out["tc_queues"] = (first, rng.randint(1, nic.tx_queues - first))
+        out["prio_tc"] = tuple(rng.randint(0, 1) for _ in range(16))
+    return out
 
 
 def more_sockets(host: Host, rng: Random) -> list[Socket]:
@@ -305,12 +327,19 @@ def more_sockets(host: Host, rng: Random) -> list[Socket]:
             taken.add(key)
             out.append(socket)
     linked = [socket.name for socket in out if socket.peer and rng.random() < 0.5]
+    out = [with_options(socket, rng) for socket in out]
     return [
         attrs.evolve(socket, sockmap=sockmap_of(rng, linked, host.topology.cpus))
         if socket.name in linked
         else socket
         for socket in out
     ]
+
+
+def with_options(socket: Socket, rng: Random) -> Socket:
+    """A priority, and UDP_GRO, on some."""
+    udp_gro = socket.proto == "udp" and rng.random() < 0.3
+    return attrs.evolve(socket, udp_gro=udp_gro, priority=rng.choice((0, 0, 1, 6)))
 
 
 def more_members(host: Host, rng: Random, first: int) -> list[Socket]:
@@ -417,10 +446,12 @@ def one_op(draw: st.DrawFn, host: Host, at_ps: int, is_open: dict[str, bool]) ->
     cpus = host.topology.cpus
     masks = cpu_sets(cpus)
     nic = draw(st.sampled_from(host.nics))
-    kinds = ["rps", "rxqs", *(["xps"] if nic.tx_queues > 1 else [])]
+    kinds = ["route", "rps", "rxqs", *(["xps"] if nic.tx_queues > 1 else [])]
     if is_open:
         kinds += ["incoming", "mask", "open", "open", "threads", "threads"]
     kind = draw(st.sampled_from(kinds))
+    if kind == "route":
+        return RouteChange(at_ps=at_ps, family=draw(st.sampled_from([4, 6])))
     if kind == "rps":
         queue = draw(st.integers(0, nic.rx_queues - 1))
         return WriteRpsCpus(at_ps=at_ps, nic=nic.name, queue=queue, mask=draw(masks))

@@ -1,0 +1,1 @@
+"""Recorded decisions of live kernels, replayed."""

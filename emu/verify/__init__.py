@@ -1,0 +1,1 @@
+"""Decisions of the running kernel, recorded and compared."""
