@@ -66,7 +66,7 @@ cdef class HostMemory:
         self.s.rps_len = <const u32 *>self.keep(plan.rps_len, "u4")
         self.s.rps_cpus = <const u16 *>self.keep(plan.rps_cpus, "u2")
         self.s.txq_irq_cpu = <const i32 *>self.keep(plan.txq_irq_cpu, "i4")
-        self.s.online = self.keep(plan.online, "u1")
+        self.s.online = <u8 *>self.keep(np.array(plan.online, dtype=np.uint8), "u1")
         self.s.app_cpus = <const i32 *>self.keep(plan.app_cpus, "i4")
         queue_nic = np.repeat(np.arange(len(plan.nics)), plan.nics["rxq_count"])
         self.s.queue_nic = <const u32 *>self.keep(queue_nic, "u4")

@@ -20,6 +20,7 @@ cdef enum:
     OP_OPEN = 5
     OP_CLOSE = 6
     OP_THREADS = 7
+    OP_ONLINE = 8
     OP_ROUTE = 11
 
 
@@ -82,6 +83,8 @@ cdef inline int apply_op(
     elif op.kind == OP_THREADS:
         s.socks[target].app_off = <u32>op.arg0
         s.socks[target].app_len = <u32>op.arg1
+    elif op.kind == OP_ONLINE:
+        s.online[target] = op.arg0 != 0  # maps stay: RPS asks it each time, XPS when masks come
     elif op.kind == OP_ROUTE:
         change_route(s, target)
     return 0

@@ -136,7 +136,7 @@ cdef struct steer_t:
     const u32 *rps_len
     const u16 *rps_cpus
     const i32 *txq_irq_cpu
-    const u8 *online
+    u8 *online        # ops change it
     const i32 *app_cpus
     const u8 *direction
     const u32 *rx_hash

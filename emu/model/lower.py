@@ -139,7 +139,7 @@ class RpsMaps:
     """Collects rps maps: the ascending online CPUs of each mask written (receive.md 3.1)."""
 
     def __init__(self, online: NDArray[np.uint8]) -> None:
-        self.online = online
+        self.online = online.copy()  # ops change it
         self.maps: list[tuple[int, ...]] = []
         self.rows: dict[tuple[int, ...], int] = {}
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from emu.errors import ConfigError
 from emu.model import ops as model
+from emu.model.cpus_in_use import CpusInUse
 from emu.model.host import Host
 from emu.model.lower_sockets import Sockets, state_of
 from emu.model.ops import Op, OpKind
@@ -27,8 +28,9 @@ def lower_ops(
         ConfigError: an op names a NIC, queue, socket or CPU that the host does not have.
     """
     lowering = OpLowering(host, rps, xps, sockets)
-    rows = [lowering.lower(index, op) for index, op in enumerate(ops)]
-    return sorted(rows, key=lambda row: row[0])
+    # In order of time: what a write means hangs on the CPUs that are online then.
+    in_order = sorted(enumerate(ops), key=lambda pair: getattr(pair[1], "at_ps", 0))
+    return [lowering.lower(index, op) for index, op in in_order]
 
 
 class OpLowering:
@@ -37,6 +39,7 @@ class OpLowering:
     def __init__(self, host: Host, rps: RpsMaps, xps: XpsMasks, sockets: Sockets) -> None:
         self.host, self.rps, self.xps, self.sockets = host, rps, xps, sockets
         self.nics = {nic.name: index for index, nic in enumerate(host.nics)}
+        self.cpus = CpusInUse(host)
 
     def lower(self, index: int, op: Op) -> OpRow:
         """Dispatch on the op's class."""
@@ -56,10 +59,16 @@ class OpLowering:
             return (op.at_ps, OpKind.CLOSE, self._socket(where, op.socket), 0, 0)
         if isinstance(op, model.MoveThreads):
             self._cpus(where, op.threads.bits)
+            self.cpus.move(where, op.socket, op.threads)
             place, count = self.sockets.threads(op.threads.cpus)
             return (op.at_ps, OpKind.THREADS, self._socket(where, op.socket), place, count)
         if isinstance(op, model.RouteChange):
             return (op.at_ps, OpKind.ROUTE, op.family, 0, 0)
+        if isinstance(op, model.SetOnline):
+            self._cpus(where, 1 << op.cpu)
+            self.cpus.set_online(where, op.cpu, op.online)
+            self.rps.online[op.cpu] = op.online
+            return (op.at_ps, OpKind.ONLINE, op.cpu, int(op.online), 0)
         raise ConfigError(where, type(op).__name__, "an op of emu.model.ops")
 
     def _mask_write(

@@ -23,6 +23,7 @@ class OpKind(IntEnum):
     OPEN = 5
     CLOSE = 6
     THREADS = 7
+    ONLINE = 8
     ROUTE = 11
 
 
@@ -96,6 +97,18 @@ class MoveThreads(Op):
 
     socket: str = attrs.field(validator=checks.text)
     threads: CpuSet = attrs.field(validator=CPU_SET)
+
+
+@attrs.frozen(kw_only=True)
+class SetOnline(Op):
+    """``/sys/devices/system/cpu/cpu<cpu>/online`` is written.
+
+    Maps of RPS and XPS stay as they were written; RPS takes no CPU that is offline, RFS moves its
+    flows away (R-3.3.5, R-3.3.7), and masks that are written meanwhile leave it out (XPS-18).
+    """
+
+    cpu: int = attrs.field(validator=checks.integer(0))
+    online: bool = attrs.field(validator=checks.instance_of(bool, "true or false"))
 
 
 @attrs.frozen(kw_only=True)

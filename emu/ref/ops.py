@@ -78,6 +78,13 @@ def forget_flow(host: HostState, hash_value: int) -> None:
         host.flow_secrets.pop(hash_value & host.rfs.size - 1, None)
 
 
+def set_online(host: HostState, cpu: int, online: int, _: int) -> None:
+    """A CPU comes or goes; no map changes (observed-many-cpus.md)."""
+    host.online[cpu] = bool(online)
+    for nic in host.nics:
+        nic.xps.set_online(cpu, bool(online))
+
+
 def route_change(host: HostState, family: int, _: int, __: int) -> None:
     """Connected sockets of the family choose their tx queue anew (transmit.md 6.1)."""
     for state, row in zip(host.socket_states, host.lookup.sockets, strict=True):
@@ -99,5 +106,6 @@ HANDLERS: dict[OpKind, Callable[[HostState, int, int, int], None]] = {
     OpKind.OPEN: open_socket,
     OpKind.CLOSE: close_socket,
     OpKind.THREADS: move_threads,
+    OpKind.ONLINE: set_online,
     OpKind.ROUTE: route_change,
 }

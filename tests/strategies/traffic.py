@@ -12,6 +12,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from emu.intake import from_frames
+from emu.model.cpus_in_use import CpusInUse
 from emu.model.host import Host
 from emu.model.masks import CpuSet
 from emu.model.nic import Nic
@@ -23,6 +24,7 @@ from emu.model.ops import (
     RouteChange,
     SetCpuMask,
     SetIncomingCpu,
+    SetOnline,
     WriteRpsCpus,
     WriteXpsCpus,
     WriteXpsRxqs,
@@ -437,19 +439,28 @@ def op_lists(draw: st.DrawFn, host: Host, *, most: int = 6) -> list[Op]:
     """Ops that this host takes, in order of time; closed sockets open, open ones close."""
     times = sorted(draw(st.lists(st.sampled_from(TIMES_US), max_size=most)))
     is_open = {socket.name: socket.opened for socket in host.sockets}
-    return [draw(one_op(host, time * MICROSECOND_PS, is_open)) for time in times]
+    cpus = CpusInUse(host)
+    return [draw(one_op(host, time * MICROSECOND_PS, is_open, cpus)) for time in times]
 
 
 @st.composite
-def one_op(draw: st.DrawFn, host: Host, at_ps: int, is_open: dict[str, bool]) -> Op:
-    """One op; keeps *is_open* up to date."""
+def one_op(
+    draw: st.DrawFn, host: Host, at_ps: int, is_open: dict[str, bool], in_use: CpusInUse
+) -> Op:
+    """One op; keeps *is_open* and *in_use* up to date."""
     cpus = host.topology.cpus
     masks = cpu_sets(cpus)
     nic = draw(st.sampled_from(host.nics))
     kinds = ["route", "rps", "rxqs", *(["xps"] if nic.tx_queues > 1 else [])]
     if is_open:
         kinds += ["incoming", "mask", "open", "open", "threads", "threads"]
+    switchable = may_switch(in_use)
+    kinds += ["online", "online"] if switchable else []
     kind = draw(st.sampled_from(kinds))
+    if kind == "online":
+        cpu = draw(st.sampled_from(switchable))
+        in_use.set_online("drawn", cpu, not in_use.online[cpu])
+        return SetOnline(at_ps=at_ps, cpu=cpu, online=in_use.online[cpu])
     if kind == "route":
         return RouteChange(at_ps=at_ps, family=draw(st.sampled_from([4, 6])))
     if kind == "rps":
@@ -467,11 +478,19 @@ def one_op(draw: st.DrawFn, host: Host, at_ps: int, is_open: dict[str, bool]) ->
     if kind == "mask":
         return SetCpuMask(at_ps=at_ps, socket=name, mask=draw(st.one_of(st.none(), masks)))
     if kind == "threads":
-        threads = draw(cpu_sets(cpus, at_least=1))
+        up = [cpu for cpu in range(cpus) if in_use.online[cpu]]
+        threads = CpuSet(draw(st.sets(st.sampled_from(up), min_size=1)))
+        in_use.move("drawn", name, threads)
         return MoveThreads(at_ps=at_ps, socket=name, threads=threads)
     is_open[name] = not is_open[name]
     change = OpenSocket if is_open[name] else CloseSocket
     return change(at_ps=at_ps, socket=name)
+
+
+def may_switch(in_use: CpusInUse) -> list[int]:
+    """CPUs that may go offline, or come."""
+    busy = {cpu for threads in in_use.threads.values() for cpu in threads.cpus} | set(in_use.fixed)
+    return [cpu for cpu, up in enumerate(in_use.online) if not up or cpu not in busy]
 
 
 @st.composite
