@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from emu.dtypes import SockState
 from emu.errors import ConfigError
 from emu.model import ops as model
 from emu.model.cpus_in_use import CpusInUse
@@ -55,6 +56,10 @@ class OpLowering:
             row = self._socket(where, op.socket)
             state = int(state_of(self.host.sockets[row]))
             return (op.at_ps, OpKind.OPEN, row, state, 0)
+        if isinstance(op, model.BindSocket | model.DisconnectSocket):
+            keeps = isinstance(op, model.BindSocket) or op.keeps_port
+            state = SockState.BOUND if keeps else SockState.CLOSED
+            return (op.at_ps, OpKind.OPEN, self._udp_with_peer(where, op.socket), int(state), 0)
         if isinstance(op, model.CloseSocket):
             return (op.at_ps, OpKind.CLOSE, self._socket(where, op.socket), 0, 0)
         if isinstance(op, model.MoveThreads):
@@ -113,6 +118,14 @@ class OpLowering:
                 where, f"socket={name!r}", "a socket of the host", _near(name, self.sockets.names)
             )
         return self.sockets.names[name]
+
+    def _udp_with_peer(self, where: str, name: str) -> int:
+        row = self._socket(where, name)
+        socket = self.host.sockets[row]
+        if socket.proto != "udp" or socket.peer is None:
+            given = f"socket={name!r}, {socket.proto} {'with' if socket.peer else 'without'} a peer"
+            raise ConfigError(where, given, "a UDP socket with a peer")
+        return row
 
 
 def _near(name: str, names: dict[str, int]) -> str:

@@ -85,6 +85,30 @@ class OpenSocket(Op):
 
 
 @attrs.frozen(kw_only=True)
+class BindSocket(Op):
+    """A UDP socket that is declared with a peer is bound, and not connected to it yet.
+
+    OpenSocket connects it later: it leaves its group, or stays there before hash4 (SOCK-56).
+    """
+
+    socket: str = attrs.field(validator=checks.text)
+
+
+@attrs.frozen(kw_only=True)
+class DisconnectSocket(Op):
+    """connect(AF_UNSPEC) of a connected UDP socket: it receives from everyone again.
+
+    With ``keeps_port = False`` the kernel had chosen its port: it gives it up, and is found by
+    nobody until it opens again.
+    """
+
+    socket: str = attrs.field(validator=checks.text)
+    keeps_port: bool = attrs.field(
+        default=True, validator=checks.instance_of(bool, "true or false")
+    )
+
+
+@attrs.frozen(kw_only=True)
 class CloseSocket(Op):
     """A socket closes: it leaves its group, whose last member takes its place (SOCK-53)."""
 

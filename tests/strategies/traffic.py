@@ -17,7 +17,9 @@ from emu.model.host import Host
 from emu.model.masks import CpuSet
 from emu.model.nic import Nic
 from emu.model.ops import (
+    BindSocket,
     CloseSocket,
+    DisconnectSocket,
     MoveThreads,
     Op,
     OpenSocket,
@@ -473,6 +475,13 @@ def one_op(
         rxqs = draw(cpu_sets(nic.rx_queues))
         return WriteXpsRxqs(at_ps=at_ps, nic=nic.name, queue=queue, mask=rxqs)
     name = draw(st.sampled_from(sorted(is_open)))
+    socket = host.socket(name)
+    if kind == "open" and socket.proto == "udp" and socket.peer and draw(st.booleans()):
+        if not is_open[name]:
+            is_open[name] = True
+            return BindSocket(at_ps=at_ps, socket=name)
+        is_open[name] = draw(st.booleans())
+        return DisconnectSocket(at_ps=at_ps, socket=name, keeps_port=is_open[name])
     if kind == "incoming":
         return SetIncomingCpu(at_ps=at_ps, socket=name, cpu=draw(st.integers(-1, cpus)))
     if kind == "mask":
