@@ -159,6 +159,7 @@ class Limit(IntEnum):
     SOFTIRQ_JIFFIES = 4  # MAX_SOFTIRQ_TIME
     DEFER_FREE = 5  # 1: skb_attempt_defer_free, 0: freed where it is read
     REFCNT_IN_LOOKUP_LINE = 6  # 1: LOCK-3's layout of 3.13 to 4.3
+    FLOW_LIMIT_BITS = 8  # net.core.flow_limit_table_len is 2 to this power
     WMEM_OOO = 7  # 1: ooo_okay needs an empty sk_wmem_alloc (before Aug 2023); 0: TCP always
 
 

@@ -150,6 +150,7 @@ REACHED: dict[str, Count] = {
     **{f"context {ctx.name}": in_context(ctx) for ctx in Ctx},
     "time_squeeze": counted("softnet", 2),
     "received_rps": counted("softnet", 3),
+    "flow limit": counted("softnet", 4),
     "full poll": counted("napi", 2),
     "stop": counted("txq", 3),
     "bypass": counted("qdisc", 1),

@@ -42,7 +42,7 @@ def no_counts(plan: RunPlan) -> dict[str, NDArray[Any]]:
         "busy_ps": (cpus, len(Ctx)),
         "cost": (cpus, len(Ctx), len(Stage), len(Kind)),
         "transfers": (cpus, 4),
-        "softnet": (cpus, 4),
+        "softnet": (cpus, 5),
         "sched": (cpus, 3),
         "napi": (len(plan.napi_cpu), 3),
         "rxq": (len(plan.base.rxq_irq_cpu), 2),

@@ -104,7 +104,7 @@ cdef class Run(RunSetup):
 
         Returns:
             dict: busy_ps int64[CPUs, contexts], cost int64[CPUs, contexts, stages, kinds] in
-            1/1024 cycle, transfers int64[CPUs, 4], softnet int64[CPUs, 4], sched int64[CPUs, 3],
+            1/1024 cycle, transfers int64[CPUs, 4], softnet int64[CPUs, 5], sched int64[CPUs, 3],
             napi int64[NAPIs, 3], rxq int64[rx queues, 2], txq int64[tx queues, 4], qdisc
             int64[qdiscs, 4], locks int64[locks, 3], sockets int64[sockets, 3], drops
             int64[DROPS], totals int64[totals], steps int64[steps].
@@ -142,11 +142,13 @@ cdef class Run(RunSetup):
         cdef run_t *r = &self.r
         cdef cpu_t *cpu
         cdef u32 k
-        softnet = np.zeros((r.cpu_count, 4), dtype=np.int64)
+        softnet = np.zeros((r.cpu_count, 5), dtype=np.int64)
         sched = np.zeros((r.cpu_count, 3), dtype=np.int64)
         for k in range(r.cpu_count):
             cpu = &r.cpus[k]
-            softnet[k] = (cpu.processed, cpu.backlog_dropped, cpu.squeezed, cpu.received_rps)
+            softnet[k] = (
+                cpu.processed, cpu.backlog_dropped, cpu.squeezed, cpu.received_rps, cpu.flow_limited
+            )
             sched[k] = (cpu.ipis_sent, cpu.wakes, cpu.switches)
         return {"softnet": softnet, "sched": sched}
 

@@ -128,6 +128,7 @@ cdef enum:
     LIMIT_DEFER_FREE = 5
     LIMIT_REFCNT_IN_LOOKUP_LINE = 6
     LIMIT_WMEM_OOO = 7
+    LIMIT_FLOW_LIMIT_BITS = 8
 
 cdef enum:
     # run_dtypes.Lock
@@ -194,7 +195,7 @@ cdef enum:
     CONTEXTS = 5
     TOUCHES = 22
     LATENCIES = 11
-    LIMITS = 8
+    LIMITS = 9
     LOCKS = 4
     TOTALS = 12
     STEPS = 18

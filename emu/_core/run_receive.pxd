@@ -1,6 +1,7 @@
 """An skb goes up: RPS and RFS, protocol, socket (docs/run.md, "An skb goes up")."""
 from emu._core.deliver cimport get_hash, local_drop
 from emu._core.direction cimport DIR_FORWARDED, DIR_RECEIVED
+from emu._core.flow_limit cimport flow_limit_drops_one
 from emu._core.gro_state cimport skb_t
 from emu._core.lookup cimport lookup_packet
 from emu._core.lookup_table cimport found_t
@@ -112,13 +113,25 @@ cdef inline i32 choose_cpu(
     )
 
 
+cdef inline bint limits_flow(run_t *r, cpu_t *me, const cpu_t *other, i32 row) noexcept nogil:
+    """skb_flow_limit: whether a half full backlog takes no more of the skb's flow (R-3.6)."""
+    if me.flow_limit == NULL or other.input_length < <u64>(r.limits[LIMIT_MAX_BACKLOG] >> 1):
+        return False
+    if not flow_limit_drops_one(me.flow_limit, r.s.skbs[row].hash):
+        return False
+    me.flow_limited += 1
+    return True
+
+
 cdef inline void to_backlog(
     run_t *r, cpu_t *me, packet_t *packet, i32 row, u32 target, i32 slot, i64 t
 ) noexcept nogil:
     """enqueue_to_backlog: the target's input queue, and its NAPI if it sleeps."""
     cdef cpu_t *other = &r.cpus[target]
     touch(r, me, &other.backlog_touched, TOUCH_BACKLOG_ENQUEUE, packet.proto, AT_RPS)
-    if other.input_length > <u64>r.limits[LIMIT_MAX_BACKLOG]:
+    if (
+        other.input_length > <u64>r.limits[LIMIT_MAX_BACKLOG] or limits_flow(r, me, other, row)
+    ):
         pay(r, me, COST_SKB_FREE, AT_FREE)
         other.backlog_dropped += 1
         end_skb(r, row, LOST_CPU_BACKLOG, t)

@@ -19,6 +19,7 @@ cdef class RunSetup(HostMemory):
     cdef int set_napis(self) except -1
     cdef int set_tx_queues(self) except -1
     cdef int hold_cpus(self) except -1
+    cdef int hold_flow_limits(self) except -1
     cdef int hold_reading(self) except -1
     cdef int set_sockets(self) except -1
     cdef int hold_packets(self) except -1

@@ -19,6 +19,7 @@ from emu._core.run_codes cimport (
     LATENCY_IRQ_JITTER,
     LATENCY_SPREAD,
     LIMITS,
+    LIMIT_FLOW_LIMIT_BITS,
     LOCKS,
     LOCK_BUSY,
     LOCK_ROOT,
@@ -30,6 +31,7 @@ from emu._core.run_codes cimport (
     STEPS,
     TOUCHES,
 )
+from emu._core.flow_limit cimport flow_limit_init, flow_limit_t
 from emu._core.run_cost cimport DURATION_BITS, emu_high64, next_draw, stream_key
 from emu._core.run_lock cimport list_clear, lock_init
 from emu._core.run_queue cimport NEVER_PS, coming_push, race_free, race_init
@@ -49,7 +51,7 @@ from emu._core.run_state cimport (
     txq_t,
 )
 from emu._core.state cimport op_t
-from emu._core.types cimport i32, i64, u32, u64
+from emu._core.types cimport i32, i64, u8, u32, u64
 
 
 cdef enum:
@@ -92,11 +94,17 @@ def check_indexes(plan):
         "nics": len(plan.nics) == len(base.nics),
         "distance": plan.distance.shape == (cpus, cpus),
         "lines": plan.lines.shape == (TOUCHES, 2),
+        "flow_limit": len(plan.flow_limit) == cpus and is_table_len(plan),
         "rows": len(base.packets) + int(plan.nics["tx_ring"].sum()) * len(plan.txq_nic) < 2**31,
     }
     for name, fits in shapes.items():
         if not fits:
             raise ValueError(f"{name}: another length than the plan's")
+
+
+def is_table_len(plan):
+    """Whether the table of flow limit has a length that a bucket's number is made for."""
+    return 1 <= plan.limits[run_dtypes.Limit.FLOW_LIMIT_BITS] <= 16
 
 
 def ends(rows, name):
@@ -311,6 +319,23 @@ cdef class RunSetup(HostMemory):
             list_clear(&cpu.process)
             list_clear(&cpu.up)
             list_clear(&cpu.list)
+        return self.hold_flow_limits()
+
+    cdef int hold_flow_limits(self) except -1:
+        """What CPUs remember that limit flows."""
+        cdef run_t *r = &self.r
+        cdef u32 length = 1 << r.limits[LIMIT_FLOW_LIMIT_BITS]
+        cdef flow_limit_t *limits
+        cdef u8 *buckets
+        cdef u32 k
+        cpus = np.flatnonzero(self.run_plan.flow_limit).tolist()
+        limits = <flow_limit_t *>self.room(len(cpus), sizeof(flow_limit_t))
+        buckets = <u8 *>self.room(len(cpus) * <Py_ssize_t>length, 1)
+        for k, cpu in enumerate(cpus):
+            flow_limit_init(
+                &limits[k], buckets + <u64>k * length, length, self.run_plan.base.rfs_low_bits
+            )
+            r.cpus[<u32>cpu].flow_limit = &limits[k]
         return 0
 
     cdef int hold_reading(self) except -1:

@@ -4,6 +4,7 @@ Everything that waits is in a list that its own record links: nothing is allocat
 A row of the packets is in the host at most once at a time, so an skb needs no pool: it is the row
 of its first packet. Of what is sent there are never more than the rows and what all rings hold.
 """
+from emu._core.flow_limit cimport flow_limit_t
 from emu._core.rfs cimport rfs_t
 from emu._core.run_codes cimport COSTS, DROPS, LATENCIES, LIMITS, TOTALS, TOUCHES
 from emu._core.run_records cimport run_nic_t, trace_t, workload_t
@@ -224,6 +225,7 @@ cdef struct cpu_t:
     list_t process
     u32 input_length
     u8 backlog_scheduled
+    flow_limit_t *flow_limit  # NULL: it limits nobody
     # The skb at hand.
     u8 behind          # the backlog
     u8 splice
@@ -257,6 +259,7 @@ cdef struct cpu_t:
     i64 backlog_dropped
     i64 squeezed
     i64 received_rps
+    i64 flow_limited
     i64 ipis_sent
     i64 wakes
     i64 switches

@@ -84,7 +84,6 @@ cdef inline u32 schedule(run_t *r, cpu_t *me, i64 t) noexcept nogil:
     if me.run_queue.head < 0:
         me.run_queue.tail = -1
     me.current = number
-    me.slice_begin = t
     me.switches += 1
     set_ctx(r, me, t, CTX_KSOFTIRQD if is_ksoftirqd else CTX_USER)
     pay(r, me, COST_CTX_SWITCH, AT_SCHED)
@@ -92,6 +91,7 @@ cdef inline u32 schedule(run_t *r, cpu_t *me, i64 t) noexcept nogil:
         me.from_idle = 0
         pay(r, me, COST_IDLE_EXIT, AT_SCHED)
     begin(r, me, t, STEP_DISPATCH, number, GO_KSOFTIRQD if is_ksoftirqd else GO_THREAD, False)
+    me.slice_begin = r.cpu_race.times[me.number]  # however short, the switch does not use it up
     return GO_NOWHERE
 
 

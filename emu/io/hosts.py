@@ -30,8 +30,9 @@ PLAIN_KEYS = (
     "netdev_budget_jiffies",
     "netdev_max_backlog",
     "rps_sock_flow_entries",
+    "flow_limit_table_len",
 )
-HOST_KEYS = (*PLAIN_KEYS, "kernel", "secrets", "topology", "nic", "socket")
+HOST_KEYS = (*PLAIN_KEYS, "flow_limit_cpus", "kernel", "secrets", "topology", "nic", "socket")
 TOPOLOGY_KEYS = ("cpus", "nodes", "llcs", "cores", "offline")
 
 
@@ -65,6 +66,7 @@ def host_from_toml(tables: dict[str, Any]) -> Host:
         "",
         dict.fromkeys(PLAIN_KEYS)
         | {
+            "flow_limit_cpus": _cpu_mask(topology.cpus),
             "kernel": _kernel,
             "secrets": _secrets,
             "topology": lambda _value, _place: topology,
@@ -291,6 +293,8 @@ def dump_host(host: Host) -> str:
         given = f"{len(host.connections)} rows"
         raise ConfigError("host: connections", given, "none in a TOML file", "connections=None")
     top = _changed(host, ("topology", "nics", "sockets", "connections", "kernel", "secrets"))
+    if "flow_limit_cpus" in top:
+        top["flow_limit_cpus"] = host.flow_limit_cpus.mask(host.topology.cpus)
     kernel = _dump_kernel(host.kernel)
     parts = ["".join(_lines({"kernel": kernel} | top)), _dump_topology(host.topology)]
     parts.append("[secrets]\n" + "".join(_lines(_dump_secrets(host.secrets))))

@@ -21,6 +21,7 @@ from emu.model.topology import Topology
 
 PS_PER_SECOND = 10**12
 I32_MAX = 2**31 - 1
+MAX_FLOW_LIMIT_TABLE = 2**16  # the kernel remembers buckets in 16 bits
 HZ_MIN, HZ_MAX = 24, 1200  # over all architectures; x86-64 has 100, 250, 300 and 1000
 
 
@@ -68,6 +69,12 @@ class Host:
     rps_sock_flow_entries: int = attrs.field(
         default=0, validator=checks.integer(0, MAX_FLOW_ENTRIES)
     )
+    flow_limit_cpus: CpuSet = attrs.field(
+        default=CpuSet(), validator=checks.instance_of(CpuSet, "a CPU set")
+    )
+    flow_limit_table_len: int = attrs.field(
+        default=4096, validator=checks.integer(2, MAX_FLOW_LIMIT_TABLE)
+    )
 
     def __attrs_post_init__(self) -> None:
         profile = get_kernel(self.kernel)
@@ -79,6 +86,14 @@ class Host:
         _check_unique("socket", [socket.name for socket in self.sockets])
         for index, text in enumerate(self.addresses):
             checks.address(text, f"host: addresses[{index}]")
+        if self.flow_limit_cpus.bits >> self.topology.cpus:
+            allowed = f"CPUs 0-{self.topology.cpus - 1}"
+            raise ConfigError("host: flow_limit_cpus", self.flow_limit_cpus.list(), allowed)
+        if self.flow_limit_table_len & (self.flow_limit_table_len - 1):
+            given = self.flow_limit_table_len
+            allowed = f"a power of two up to {MAX_FLOW_LIMIT_TABLE}"
+            fix = str(1 << given.bit_length() - 1)
+            raise ConfigError("host: flow_limit_table_len", given, allowed, fix)
         self._check_connections()
         object.__setattr__(self, "nics", tuple(self._settle_nic(nic) for nic in self.nics))
         devices = {nic.name for nic in self.nics}

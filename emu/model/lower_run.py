@@ -14,7 +14,7 @@ from emu.model import checks
 from emu.model.accept import Served, served_by_nobody
 from emu.model.exponential import exp_table
 from emu.model.host import Host
-from emu.model.lower import lower, table_size
+from emu.model.lower import lower
 from emu.model.lower_threads import lower_chains, lower_threads
 from emu.model.nic import Nic
 from emu.model.packets import Packets
@@ -91,7 +91,7 @@ def lower_run(
         ps_num=ps_num,
         ps_den=ps_den,
         qdiscs=qdiscs,
-        sock_flow_entries=table_size(host.rps_sock_flow_entries),
+        sock_flow_entries=base.sock_flow_entries,
         costs=machine.costs,
         transfer=machine.transfer,
         stream=machine.stream,
@@ -106,11 +106,14 @@ def lower_run(
         chains=chains,
         workload=lower_workload(workload),
         exp_table=exp_table(),
-        rxq_flow_entries=np.array(
-            [table_size(nic.rps_flow_cnt) for nic in host.nics for _ in range(nic.rx_queues)],
-            dtype=np.uint32,
-        ),
+        flow_limit=lower_flow_limit(host),
+        rxq_flow_entries=base.rxq_flow_entries,
     )
+
+
+def lower_flow_limit(host: Host) -> NDArray[np.uint8]:
+    """``uint8[ncpus]``: whether each CPU limits flows."""
+    return np.array([cpu in host.flow_limit_cpus for cpu in range(host.topology.cpus)], dtype="u1")
 
 
 def refuse_unknown(host: Host) -> None:
@@ -204,6 +207,7 @@ def lower_limits(host: Host) -> NDArray[np.int64]:
     out[Limit.NETDEV_BUDGET] = host.netdev_budget
     out[Limit.BUDGET_JIFFIES] = host.netdev_budget_jiffies
     out[Limit.MAX_BACKLOG] = host.netdev_max_backlog
+    out[Limit.FLOW_LIMIT_BITS] = host.flow_limit_table_len.bit_length() - 1
     out[Limit.QDISC_LEN] = QDISC_LEN
     out[Limit.SOFTIRQ_JIFFIES] = max(1, -(-SOFTIRQ_MS * host.hz // 1000))
     out[Limit.DEFER_FREE] = kernel.defer_free

@@ -38,6 +38,7 @@ class RunPlan:
         exp_table: ``int64[EXP_POINTS + 1]``, see `emu.model.exponential`.
         sock_flow_entries: RFS: size of the global table, a power of two; 0 none.
         rxq_flow_entries: ``uint32[rxqs]``: RFS: size of the queue's table; 0 none.
+        flow_limit: ``uint8[ncpus]``: whether the CPU limits flows (net.core.flow_limit_cpu_bitmap).
     """
 
     base: Plan
@@ -68,3 +69,4 @@ class RunPlan:
     workload: Array
     exp_table: Array
     rxq_flow_entries: Array
+    flow_limit: Array

@@ -24,7 +24,11 @@ def counters(run: Run) -> dict[str, Array]:
         "cost": np.array([cpu.cells for cpu in cpus], dtype=np.int64).reshape(shape),
         "transfers": rows((cpu.transfers for cpu in cpus), 4),
         "softnet": rows(
-            ((c.processed, c.dropped, c.time_squeeze, c.received_rps) for c in counts), 4
+            (
+                (c.processed, c.dropped, c.time_squeeze, c.received_rps, c.flow_limited)
+                for c in counts
+            ),
+            5,
         ),
         "sched": rows(((c.ipis, c.wakes, c.switches) for c in counts), 3),
         "napi": rows(((n.interrupts, n.polls, n.full_polls) for n in run.napis), 3),

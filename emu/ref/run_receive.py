@@ -79,7 +79,7 @@ def enqueue_to_backlog(run: Run, cpu: Cpu, skb: RxSkb, backlog: Backlog, slot: i
     target = backlog.cpu
     cpu.pay(Cost.RPS, Stage.RPS)
     cpu.touch(backlog.line, Touch.BACKLOG_ENQUEUE, Stage.RPS, skb.proto)
-    if len(backlog.input) > run.limit(Limit.MAX_BACKLOG):
+    if len(backlog.input) > run.limit(Limit.MAX_BACKLOG) or limits_flow(run, cpu, skb, backlog):
         target.counts.dropped += 1
         drop_skb(run, cpu, skb, RunDrop.CPU_BACKLOG)
         return
@@ -96,6 +96,18 @@ def enqueue_to_backlog(run: Run, cpu: Cpu, skb: RxSkb, backlog: Backlog, slot: i
     if run.rfs is not None:
         run.rfs.note_tail(skb.rxq, slot, backlog.tail)
     cpu.hand = None
+
+
+def limits_flow(run: Run, cpu: Cpu, skb: RxSkb, backlog: Backlog) -> bool:
+    """skb_flow_limit: whether a backlog that is half full takes no more of the skb's flow.
+
+    It is the enqueuing CPU that remembers and counts (R-3.6).
+    """
+    if cpu.flow_limit is None or len(backlog.input) < run.limit(Limit.MAX_BACKLOG) // 2:
+        return False
+    drops = cpu.flow_limit.drops(skb.skb.hash, run.host.rec)
+    cpu.counts.flow_limited += drops
+    return drops
 
 
 def drop_skb(run: Run, cpu: Cpu, skb: RxSkb, reason: int) -> None:

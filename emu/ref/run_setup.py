@@ -6,6 +6,7 @@ import numpy as np
 
 from emu.model.plan import Array
 from emu.model.run_plan import RunPlan
+from emu.ref.flow_limit import FlowLimit
 from emu.ref.ops import apply_op
 from emu.ref.record import SILENT
 from emu.ref.rfs import Rfs
@@ -98,10 +99,15 @@ class World:
 def make_cpus(plan: RunPlan) -> list[Cpu]:
     """All CPUs, each with its ksoftirqd."""
     prices, threads = Prices(plan), len(plan.threads)
-    return [
+    cpus = [
         Cpu(number, prices, Thread(threads + number, number, [number], is_ksoftirqd=True))
         for number in range(plan.base.ncpus)
     ]
+    table_len = 1 << int(plan.limits[Limit.FLOW_LIMIT_BITS])
+    low_bits = bool(plan.base.rfs_low_bits)
+    for number in np.flatnonzero(plan.flow_limit).tolist():
+        cpus[number].flow_limit = FlowLimit(table_len, low_bits)
+    return cpus
 
 
 def make_links(world: World) -> list[Link]:

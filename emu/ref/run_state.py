@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
+from emu.ref.flow_limit import FlowLimit
 from emu.ref.gro import Gro
 from emu.ref.gro_skb import Skb
 from emu.ref.run_cost import Line, Payer, Prices, SharedLine
@@ -273,6 +274,7 @@ class Cpu(Payer):
         self.backlog = Backlog(self)
         self.defer_line = Line()
         self.deferred = 0
+        self.flow_limit: FlowLimit | None = None
         # An IPI on its way here.
         self.ipi_for_backlog = False
         self.ipi_for_deferred = False
@@ -334,6 +336,7 @@ class CpuCounts:
     dropped: int = 0
     time_squeeze: int = 0
     received_rps: int = 0
+    flow_limited: int = 0
     ipis: int = 0
     wakes: int = 0
     switches: int = 0

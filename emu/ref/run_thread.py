@@ -37,8 +37,8 @@ def run_threads(run: Run, cpu: Cpu) -> Steps:
             cpu.pay(Cost.IDLE_EXIT, Stage.SCHED)
         cpu.pay(Cost.CTX_SWITCH, Stage.SCHED)
         cpu.counts.switches += 1
-        thread.slice_start_ps = run.now
         run.step(cpu, Step.DISPATCH, thread.number)
+        thread.slice_start_ps = cpu.end_ps  # however short, a slice is not used up by the switch
         yield
         yield from (ksoftirqd if thread.is_ksoftirqd else application)(run, cpu, thread)
         cpu.current = None

@@ -213,7 +213,7 @@ def transfers_table(result: RunResult) -> Table:
 def softnet_table(result: RunResult) -> Table:
     """The columns of /proc/net/softnet_stat, and what the scheduler did."""
     softnet, sched = result.total("softnet"), result.total("sched")
-    names = ("processed", "dropped", "time_squeeze", "received_rps")
+    names = ("processed", "dropped", "time_squeeze", "received_rps", "flow_limit_count")
     more = ("ipis_sent", "wakeups", "context_switches")
     columns = {"cpu": np.arange(len(softnet))}
     columns |= {name: softnet[:, place] for place, name in enumerate(names)}

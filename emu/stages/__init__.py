@@ -25,7 +25,7 @@ from emu.stages.hashes import (
     toeplitz_v4,
     toeplitz_v6,
 )
-from emu.stages.receive import RssHashes, cpumap_targets, make_polls, rps_cpu, rss
+from emu.stages.receive import RssHashes, cpumap_targets, flow_limit, make_polls, rps_cpu, rss
 from emu.stages.sockets import Lookups, lookup, psock_cpus, reuseport
 from emu.stages.transmit import PickedQueues, XpsQueues, pick_tx, xps_device, xps_queue
 
@@ -41,6 +41,7 @@ __all__ = [
     "ehash_v4",
     "ehash_v6",
     "flow_hash",
+    "flow_limit",
     "gro",
     "jhash",
     "lookup",

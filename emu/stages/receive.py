@@ -12,6 +12,7 @@ from emu import dtypes
 from emu.dtypes import NAPI_WEIGHT, CpumapRule
 from emu.engines import stage
 from emu.errors import ConfigError
+from emu.kernels import KernelProfile, get_kernel
 from emu.model.arrays import column, spread
 from emu.model.checks import listed, nearest, shown
 from emu.model.lower import XFRM
@@ -233,3 +234,35 @@ def rps_cpu(
         limit = max(chosen, default=0) + 1
     flags = online_cpus("rps_cpu: online", online, limit)
     return array(module.rps_cpus(np.array(chosen, dtype=np.uint16), flags, hashes))
+
+
+def flow_limit(
+    hash: ArrayLike,
+    *,
+    table_len: int = 4096,
+    kernel: str | KernelProfile = "6.18",
+    engine: str = "core",
+) -> NDArray[np.bool_]:
+    """Tell which packets flow limit drops (R-3.6).
+
+    Mirrors skb_flow_limit of one CPU, for packets that it puts one after the other into backlogs
+    that are half full; while they are shorter it is not asked.
+
+    Args:
+        hash: ``uint32[n]``, skb->hash of each packet.
+        table_len: net.core.flow_limit_table_len, a power of two.
+        kernel: whose rules hold.
+        engine: ``"core"`` or ``"ref"``.
+
+    Returns:
+        ``bool[n]``.
+
+    Raises:
+        ConfigError: a table of another length, or a number out of range.
+        CoreNotBuilt: the compiled core is missing.
+    """
+    module = stage(engine, "flow_limit")
+    hashes = column("flow_limit: hash", hash, "u4")
+    length = number("flow_limit: table_len", table_len, 2, 65536)
+    low_bits = get_kernel(kernel).rfs_low_bits
+    return array(module.flow_limit_drops(hashes, length, low_bits)).astype(bool)

@@ -101,6 +101,7 @@ def test_limits():
         "NETDEV_BUDGET": 64,
         "BUDGET_JIFFIES": 3,
         "MAX_BACKLOG": 5,
+        "FLOW_LIMIT_BITS": 12,
         "QDISC_LEN": 1000,
         "SOFTIRQ_JIFFIES": 1,
         "DEFER_FREE": 0,

@@ -166,6 +166,8 @@ def make_host(pick: Choices, topology: Topology, workload: Workload) -> Host:
         netdev_budget_jiffies=pick.of(2, 1),
         netdev_max_backlog=pick.of(1000, 0, 2, 10),
         rps_sock_flow_entries=pick.of(0, 0, 4, 256),
+        flow_limit_cpus=CpuSet(topology.online_cpus) if pick.of(False, True) else CpuSet(),
+        flow_limit_table_len=pick.of(4096, 2, 8),
     )
 
 
