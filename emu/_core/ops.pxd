@@ -9,6 +9,7 @@ from emu._core.gro_sock cimport count_udp_gro
 from emu._core.state cimport SOCK_CLOSED, SOCK_ESTABLISHED, op_t, steer_t
 from emu._core.types cimport i32, u8, u32, u64
 from emu._core.xps cimport xps_set
+from emu._core.xps_map cimport xps_set_real_num_tx
 
 cdef enum:
     # emu.model.ops.OpKind
@@ -21,6 +22,7 @@ cdef enum:
     OP_CLOSE = 6
     OP_THREADS = 7
     OP_ONLINE = 8
+    OP_TX_QUEUES = 9
     OP_ROUTE = 11
 
 
@@ -85,6 +87,8 @@ cdef inline int apply_op(
         s.socks[target].app_len = <u32>op.arg1
     elif op.kind == OP_ONLINE:
         s.online[target] = op.arg0 != 0  # maps stay: RPS asks it each time, XPS when masks come
+    elif op.kind == OP_TX_QUEUES:
+        xps_set_real_num_tx(&s.xps[target], <u32>op.arg0)
     elif op.kind == OP_ROUTE:
         change_route(s, target)
     return 0

@@ -41,6 +41,7 @@ class OpLowering:
         self.host, self.rps, self.xps, self.sockets = host, rps, xps, sockets
         self.nics = {nic.name: index for index, nic in enumerate(host.nics)}
         self.cpus = CpusInUse(host)
+        self.tx_queues = [nic.tx_queues for nic in host.nics]  # as ops change that
 
     def lower(self, index: int, op: Op) -> OpRow:
         """Dispatch on the op's class."""
@@ -69,6 +70,8 @@ class OpLowering:
             return (op.at_ps, OpKind.THREADS, self._socket(where, op.socket), place, count)
         if isinstance(op, model.RouteChange):
             return (op.at_ps, OpKind.ROUTE, op.family, 0, 0)
+        if isinstance(op, model.SetTxQueues):
+            return (op.at_ps, OpKind.TX_QUEUES, self._set_tx_queues(where, op), op.queues, 0)
         if isinstance(op, model.SetOnline):
             self._cpus(where, 1 << op.cpu)
             self.cpus.set_online(where, op.cpu, op.online)
@@ -79,14 +82,10 @@ class OpLowering:
     def _mask_write(
         self, where: str, op: model.WriteXpsCpus | model.WriteXpsRxqs | model.WriteRpsCpus
     ) -> OpRow:
-        if op.nic not in self.nics:
-            raise ConfigError(
-                where, f"nic={op.nic!r}", "a NIC of the host", _near(op.nic, self.nics)
-            )
-        row = self.nics[op.nic]
+        row = self._nic(where, op.nic)
         nic = self.host.nics[row]
         is_rps = isinstance(op, model.WriteRpsCpus)
-        queues = nic.rx_queues if is_rps else nic.tx_queues
+        queues = nic.rx_queues if is_rps else self.tx_queues[row]
         if not 0 <= op.queue < queues:
             raise ConfigError(where, f"queue={op.queue}", f"0..{queues - 1} of nic {op.nic!r}")
         if isinstance(op, model.WriteXpsRxqs):
@@ -105,6 +104,20 @@ class OpLowering:
                 "a device with more than one tx queue (xps_cpus of a one-queue device is ENOENT)",
             )
         return (op.at_ps, OpKind.XPS_CPUS, row, op.queue, self.xps.row(op.mask.bits))
+
+    def _nic(self, where: str, name: str) -> int:
+        if name not in self.nics:
+            raise ConfigError(where, f"nic={name!r}", "a NIC of the host", _near(name, self.nics))
+        return self.nics[name]
+
+    def _set_tx_queues(self, where: str, op: model.SetTxQueues) -> int:
+        row = self._nic(where, op.nic)
+        nic = self.host.nics[row]
+        if op.queues > nic.tx_queues:
+            allowed = f"1..{nic.tx_queues}, as nic {op.nic!r} has"
+            raise ConfigError(where, f"queues={op.queues}", allowed)
+        self.tx_queues[row] = op.queues
+        return row
 
     def _cpus(self, where: str, bits: int) -> int:
         cpus = self.host.topology.cpus

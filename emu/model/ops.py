@@ -24,6 +24,7 @@ class OpKind(IntEnum):
     CLOSE = 6
     THREADS = 7
     ONLINE = 8
+    TX_QUEUES = 9
     ROUTE = 11
 
 
@@ -133,6 +134,19 @@ class SetOnline(Op):
 
     cpu: int = attrs.field(validator=checks.integer(0))
     online: bool = attrs.field(validator=checks.instance_of(bool, "true or false"))
+
+
+@attrs.frozen(kw_only=True)
+class SetTxQueues(Op):
+    """``ethtool -L <nic> tx <queues>``: of the queues that the NIC is declared with, so many.
+
+    Queues that go leave all XPS lists for good (XPS-26); sockets that kept one choose anew
+    (XPS-34). A traffic class that reaches beyond gives its priorities to class 0. Rx queues stay:
+    what a driver does to its table and rings then is its own.
+    """
+
+    nic: str = attrs.field(validator=checks.text)
+    queues: int = attrs.field(validator=checks.integer(1))
 
 
 @attrs.frozen(kw_only=True)

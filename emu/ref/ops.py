@@ -85,6 +85,11 @@ def set_online(host: HostState, cpu: int, online: int, _: int) -> None:
         nic.xps.set_online(cpu, bool(online))
 
 
+def set_tx_queues(host: HostState, nic: int, queues: int, _: int) -> None:
+    """The NIC uses so many of its tx queues."""
+    host.nics[nic].xps.set_real_num_tx(queues, host.rec)
+
+
 def route_change(host: HostState, family: int, _: int, __: int) -> None:
     """Connected sockets of the family choose their tx queue anew (transmit.md 6.1)."""
     for state, row in zip(host.socket_states, host.lookup.sockets, strict=True):
@@ -107,5 +112,6 @@ HANDLERS: dict[OpKind, Callable[[HostState, int, int, int], None]] = {
     OpKind.CLOSE: close_socket,
     OpKind.THREADS: move_threads,
     OpKind.ONLINE: set_online,
+    OpKind.TX_QUEUES: set_tx_queues,
     OpKind.ROUTE: route_change,
 }

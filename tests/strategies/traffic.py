@@ -27,6 +27,7 @@ from emu.model.ops import (
     SetCpuMask,
     SetIncomingCpu,
     SetOnline,
+    SetTxQueues,
     WriteRpsCpus,
     WriteXpsCpus,
     WriteXpsRxqs,
@@ -440,20 +441,27 @@ def clean_traffic(draw: st.DrawFn, host: Host, *, most: int = 5) -> Packets:
 def op_lists(draw: st.DrawFn, host: Host, *, most: int = 6) -> list[Op]:
     """Ops that this host takes, in order of time; closed sockets open, open ones close."""
     times = sorted(draw(st.lists(st.sampled_from(TIMES_US), max_size=most)))
-    is_open = {socket.name: socket.opened for socket in host.sockets}
-    cpus = CpusInUse(host)
-    return [draw(one_op(host, time * MICROSECOND_PS, is_open, cpus)) for time in times]
+    now = HostNow(host)
+    return [draw(one_op(host, time * MICROSECOND_PS, now)) for time in times]
+
+
+class HostNow:
+    """What ops have made of a host: they must fit it."""
+
+    def __init__(self, host: Host) -> None:
+        self.is_open = {socket.name: socket.opened for socket in host.sockets}
+        self.cpus = CpusInUse(host)
+        self.tx_queues = {nic.name: nic.tx_queues for nic in host.nics}
 
 
 @st.composite
-def one_op(
-    draw: st.DrawFn, host: Host, at_ps: int, is_open: dict[str, bool], in_use: CpusInUse
-) -> Op:
-    """One op; keeps *is_open* and *in_use* up to date."""
+def one_op(draw: st.DrawFn, host: Host, at_ps: int, now: HostNow) -> Op:
+    """One op; keeps *now* up to date."""
+    is_open, in_use = now.is_open, now.cpus
     cpus = host.topology.cpus
     masks = cpu_sets(cpus)
     nic = draw(st.sampled_from(host.nics))
-    kinds = ["route", "rps", "rxqs", *(["xps"] if nic.tx_queues > 1 else [])]
+    kinds = ["route", "rps", "rxqs", "tx", *(["xps"] if nic.tx_queues > 1 else [])]
     if is_open:
         kinds += ["incoming", "mask", "open", "open", "threads", "threads"]
     switchable = may_switch(in_use)
@@ -465,11 +473,14 @@ def one_op(
         return SetOnline(at_ps=at_ps, cpu=cpu, online=in_use.online[cpu])
     if kind == "route":
         return RouteChange(at_ps=at_ps, family=draw(st.sampled_from([4, 6])))
+    if kind == "tx":
+        now.tx_queues[nic.name] = draw(st.integers(1, nic.tx_queues))
+        return SetTxQueues(at_ps=at_ps, nic=nic.name, queues=now.tx_queues[nic.name])
     if kind == "rps":
         queue = draw(st.integers(0, nic.rx_queues - 1))
         return WriteRpsCpus(at_ps=at_ps, nic=nic.name, queue=queue, mask=draw(masks))
     if kind in ("xps", "rxqs"):
-        queue = draw(st.integers(0, nic.tx_queues - 1))
+        queue = draw(st.integers(0, now.tx_queues[nic.name] - 1))
         if kind == "xps":
             return WriteXpsCpus(at_ps=at_ps, nic=nic.name, queue=queue, mask=draw(masks))
         rxqs = draw(cpu_sets(nic.rx_queues))
