@@ -104,13 +104,20 @@ cdef inline bint placed_by_rss_key(steer_t *s, i64 i) noexcept nogil:
     return nic.cpumap_design != NO_CPUMAP or s.rx_hash_type[i] != HASH_NONE
 
 
+cdef inline u8 hash_secret(steer_t *s, const skb_t *skb) noexcept nogil:
+    """What the hash that an skb has hangs on."""
+    if skb.hash_type == HASH_SW or skb.hash_type == HASH_SW_L4:
+        return SECRET_FLOW_HASH
+    if skb.hash_type == HASH_NONE or not s.nics[s.p.nic[skb.first]].hw_hash:
+        return 0
+    return SECRET_RSS_KEY if hash_depends_on_key(s, skb.first) else 0
+
+
 cdef inline u32 get_hash(steer_t *s, skb_t *skb, u8 *secret) noexcept nogil:
     """skb_get_hash: the skb's hash if it covers L4 or is the stack's own, else computed (R-2.1)."""
     cdef u8 l4 = 0
     if skb.hash_type == HASH_L4:
-        secret[0] = 0
-        if hash_depends_on_key(s, skb.first) and s.nics[s.p.nic[skb.first]].hw_hash:
-            secret[0] = SECRET_RSS_KEY
+        secret[0] = hash_secret(s, skb)
         return skb.hash
     secret[0] = SECRET_FLOW_HASH
     if skb.hash_type != HASH_SW and skb.hash_type != HASH_SW_L4:
@@ -139,7 +146,7 @@ cdef inline void steer_rps(steer_t *s, skb_decision_t *d, skb_t *skb, u32 queue)
     if flows and s.rfs.idents != NULL:
         # Nothing waits in a backlog here: every CPU's head has passed every flow's tail.
         cpu = rfs_choose(&s.rfs, queue, hash, s.rps_cpus + off, n, s.online, s.heads, &slot)
-        d.secrets |= secret
+        d.secrets |= secret | s.table_secrets
         if slot >= 0:
             d.secrets |= s.flow_secrets[hash & s.rfs.ident_mask]
     else:
@@ -242,6 +249,8 @@ cdef inline void decide_skb(
     d.scanned = found.scanned
     d.walked = found.walked
     d.socket = found.sock
+    if s.rfs.idents != NULL:
+        s.table_secrets |= d.secrets | hash_secret(s, skb)
     if found.sock < 0:
         d.drop = DROP_NO_SOCKET
         return

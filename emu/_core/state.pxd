@@ -156,6 +156,7 @@ cdef struct steer_t:
     lookup_t lookup
     rfs_t rfs             # a steer's; a run has its own
     u8 *flow_secrets      # what the CPU in each entry of its global table hangs on
+    u8 table_secrets      # what it hangs on who writes which of its entries: flows share them
     u32 *heads            # of backlogs in which nothing waits: all 0
     u8 rfs_forgets
     i32 *incoming_cpu     # SO_INCOMING_CPU as each socket says it now

@@ -55,14 +55,21 @@ def get_hash(host: HostState, skb: Skb) -> tuple[int, Secret]:
     Also answers which secret the value hangs on.
     """
     if host.rec.rule("R-2.1", skb.hash_type == HashType.L4, hash_type=HashType(skb.hash_type).name):
-        ours = host.nics[host.view.nic[skb.first]].hw_hash
-        return skb.hash, Secret.RSS_KEY if ours and hangs_on_rss_key(host, skb.first) else Secret(0)
+        return skb.hash, hash_secret(host, skb)
     if skb.hash_type not in (HashType.SW, HashType.SW_L4):
         host.counts["flow_hash"] += 1
         skb.hash, covers_l4 = packet_hash(host.flow_hash_key, host.view, skb.first)
         skb.hash_type = HashType.SW_L4 if covers_l4 else HashType.SW
         host.rec.note("flow_hash", f"computed {skb.hash:#010x}", type=HashType(skb.hash_type).name)
-    return skb.hash, Secret.FLOW_HASH
+    return skb.hash, hash_secret(host, skb)
+
+
+def hash_secret(host: HostState, skb: Skb) -> Secret:
+    """What the hash that an skb has hangs on."""
+    if skb.hash_type in (HashType.SW, HashType.SW_L4):
+        return Secret.FLOW_HASH
+    ours = skb.hash_type != HashType.NONE and host.nics[host.view.nic[skb.first]].hw_hash
+    return Secret.RSS_KEY if ours and hangs_on_rss_key(host, skb.first) else Secret(0)
 
 
 def processing_cpu(host: HostState, decision: Decision, skb: Skb, nic: int, queue: int) -> int:
@@ -76,6 +83,8 @@ def processing_cpu(host: HostState, decision: Decision, skb: Skb, nic: int, queu
     has_tables = bool(rfs.size and rfs.sizes[place])
     if len(cpus) > 1 or has_tables:
         decision.secrets |= secret
+    if has_tables:
+        decision.secrets |= host.table_secrets
     # Nothing waits in a backlog here: every CPU's head has passed every flow's tail.
     cpu, slot = rfs.choose(place, hash_value, cpus, host.online, [0] * rfs.ncpus, host.rec)
     chosen = cpu if cpu >= 0 else decision.napi_cpu
@@ -168,6 +177,8 @@ def receive(host: HostState, decision: Decision, skb: Skb, nic: int, rx_queue: i
     decision.secrets |= Secret(secrets)
     decision.stage, decision.scanned, decision.walked = stage, scanned, walked
     decision.socket = sock
+    if host.rfs.size:
+        host.table_secrets |= decision.secrets | hash_secret(host, skb)
     if sock < 0:
         decision.drop = Drop.NO_SOCKET
         host.rec.note("lookup", "no socket", scanned=scanned)

@@ -104,6 +104,8 @@ class HostState:
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STEER_STAGES, 0))
     # What the CPU in an entry of RFS's table hangs on, by place.
     flow_secrets: dict[int, Secret] = field(default_factory=dict)
+    # What it hangs on who writes which of its places: other flows share them.
+    table_secrets: Secret = field(default_factory=lambda: Secret(0))
     scheduled: list[Psock] = field(default_factory=list)  # their workers run at the end of the poll
     delivered: list[tuple[Skb, Decision]] = field(default_factory=list)
     gro_result: dict[int, GroResult] = field(default_factory=dict)
